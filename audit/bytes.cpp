@@ -1,0 +1,68 @@
+#include "bytes.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+
+namespace cudeploy {
+
+static_assert(std::endian::native == std::endian::little, "the formats read here are little-endian");
+
+std::vector<std::byte> Bytes::copy(Extent where) const {
+  if (where.offset >= size()) return {};
+  std::vector<std::byte> out(std::min(where.size, size() - where.offset));
+  out.resize(read(where.offset, out));
+  return out;
+}
+
+FileBytes::FileBytes(int descriptor) : descriptor_(descriptor) {
+  struct stat status {};
+  if (fstat(descriptor_, &status) == 0) size_ = static_cast<std::uint64_t>(status.st_size);
+}
+
+FileBytes::~FileBytes() { close(descriptor_); }
+
+std::unique_ptr<FileBytes> FileBytes::open(const std::string& path, std::string& why) {
+  int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  if (descriptor < 0) {
+    why = std::strerror(errno);
+    return nullptr;
+  }
+  struct stat status {};
+  if (fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) {
+    why = "not a regular file";
+    close(descriptor);
+    return nullptr;
+  }
+  return std::make_unique<FileBytes>(descriptor);
+}
+
+std::size_t FileBytes::read(std::uint64_t offset, std::span<std::byte> out) const {
+  std::size_t done = 0;
+  while (done < out.size() && offset + done < size_) {
+    ssize_t got = pread(descriptor_, out.data() + done, out.size() - done, static_cast<off_t>(offset + done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    done += static_cast<std::size_t>(got);
+  }
+  return done;
+}
+
+std::size_t MemoryBytes::read(std::uint64_t offset, std::span<std::byte> out) const {
+  if (offset >= memory_.size()) return 0;
+  std::size_t count = std::min<std::uint64_t>(out.size(), memory_.size() - offset);
+  std::memcpy(out.data(), memory_.data() + offset, count);
+  return count;
+}
+
+std::size_t PartBytes::read(std::uint64_t offset, std::span<std::byte> out) const {
+  if (offset >= part_.size) return 0;
+  return whole_.read(part_.offset + offset, out.first(std::min<std::uint64_t>(out.size(), part_.size - offset)));
+}
+
+}  // namespace cudeploy
