@@ -1,0 +1,124 @@
+#!/bin/sh
+# Tests judge against real parts: other toolkits, NVIDIA's own lister, the real driver library, published
+# wheels. They are large and not ours to hand on, so they are fetched when a test asks for one, once, into a
+# cache outside the tree.
+#
+#   sh tests/real_parts.sh PART      prints the folder of the part; 77 and a reason when it cannot be had
+#   sh tests/real_parts.sh --list    the names
+#
+# Parts (each name says what lies in the folder):
+#   nvcc-<x.y>          compiler, headers and runtime of CUDA x.y in nvidia/cu13 (13.0, 13.5)
+#   cudart-<x.y>        libcudart_static.a, libcudart.so and headers of CUDA x.y (12.0 to 13.5), x86-64
+#   cudart-aarch64-13.0 the same for aarch64, with the crt headers
+#   cuobjdump-13.5      NVIDIA's lister
+#   cuda-11.8 cuda-12.4 Debian's non-free toolkit, unpacked: usr/bin/nvcc, usr/lib/x86_64-linux-gnu, …
+#   libcuda-535         the real driver library, usr/lib/x86_64-linux-gnu/nvidia/current/libcuda.so.1
+#   wheel:<file name>   a published wheel of tests/corpus/wheels.json, by file name
+#
+# Environment: CUDEPLOY_CACHE names the cache (default: $XDG_CACHE_HOME/cudeploy or ~/.cache/cudeploy).
+set -eu
+
+cache=${CUDEPLOY_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/cudeploy}
+here=$(cd "$(dirname "$0")" && pwd)
+
+cannot() {
+  echo "real part not available: $*" >&2
+  exit 77
+}
+
+# python_packages DIR MACHINE REQUIREMENT... : unpacks packages of the Python index into DIR
+python_packages() {
+  directory=$1 machine=$2
+  shift 2
+  python3 -m pip --version > /dev/null 2>&1 || cannot "python3 has no pip"
+  PIP_ROOT_USER_ACTION=ignore python3 -m pip install --quiet --no-deps --only-binary :all: --python-version 3.11 \
+    --platform "manylinux_2_28_$machine" --platform "manylinux_2_27_$machine" --platform "manylinux_2_17_$machine" \
+    --platform "manylinux2014_$machine" --target "$directory" "$@" >&2 || cannot "the Python index did not give: $*"
+}
+
+# The machine's own apt sources as "uri suite" of its main archive (the first entry that is no security or
+# updates suite), from deb822 or one-line files.
+debian_mirror() {
+  for file in /etc/apt/sources.list.d/*.sources; do
+    [ -f "$file" ] && awk '/^URIs:/ { uri = $2 } /^Suites:/ { suite = $2; if (suite !~ /security|updates|backports/) { print uri, suite; exit } }' "$file"
+  done
+  for file in /etc/apt/sources.list /etc/apt/sources.list.d/*.list; do
+    [ -f "$file" ] && sed 's/\[[^]]*\]//' "$file" | awk '$1 == "deb" && $3 !~ /security|updates|backports/ { print $2, $3; exit }'
+  done
+}
+
+# debian_packages DIR SUITE COMPONENTS PACKAGE... : downloads and unpacks, leaving the machine's apt untouched
+debian_packages() {
+  directory=$1 suite=$2 components=$3
+  shift 3
+  command -v apt-get > /dev/null || cannot "no apt-get here"
+  mirror=$(debian_mirror | head -n 1 | cut -d ' ' -f 1)
+  [ -n "$mirror" ] || cannot "no Debian archive in the machine's apt sources"
+  apt=$cache/apt-$suite
+  mkdir -p "$apt/lists/partial" "$apt/archives/partial" "$apt/debs"
+  echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror $suite $components" > "$apt/sources.list"
+  options="-o Dir::Etc::sourcelist=$apt/sources.list -o Dir::Etc::sourceparts=- -o Dir::State::lists=$apt/lists
+    -o Dir::Cache::archives=$apt/archives -o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache= -o APT::Sandbox::User=root
+    -o APT::Architecture=amd64"
+  # shellcheck disable=SC2086
+  apt-get $options -qq update >&2 || cannot "the Debian archive did not answer for $suite"
+  for package in "$@"; do
+    # shellcheck disable=SC2086
+    (cd "$apt/debs" && apt-get $options -qq download "$package:amd64" >&2) || cannot "Debian $suite has no $package"
+    for deb in "$apt/debs/${package}_"*.deb; do dpkg-deb -x "$deb" "$directory"; done
+    rm -f "$apt/debs/${package}_"*.deb
+  done
+}
+
+# The newest patch release of each is pinned, so that a test means the same tomorrow.
+make_part() {
+  case $1 in
+    nvcc-13.0)
+      python_packages "$2" x86_64 nvidia-cuda-nvcc==13.0.88 nvidia-nvvm==13.0.88 nvidia-cuda-crt==13.0.88 \
+        nvidia-cuda-runtime==13.0.96 nvidia-cuda-cccl==13.0.85 ;;
+    nvcc-13.5)
+      python_packages "$2" x86_64 'nvidia-cuda-nvcc==13.5.*' 'nvidia-nvvm==13.5.*' 'nvidia-cuda-crt==13.5.*' \
+        'nvidia-cuda-runtime==13.5.*' 'nvidia-cuda-cccl==13.5.*' ;;
+    cudart-12.*) python_packages "$2" x86_64 "nvidia-cuda-runtime-cu12==${1#cudart-}.*" ;;
+    cudart-13.*) python_packages "$2" x86_64 "nvidia-cuda-runtime==${1#cudart-}.*" ;;
+    cudart-aarch64-13.0)
+      python_packages "$2" aarch64 nvidia-cuda-runtime==13.0.96 nvidia-cuda-crt==13.0.88 ;;
+    cuobjdump-13.5) python_packages "$2" x86_64 'nvidia-cuda-cuobjdump==13.5.*' ;;
+    cuda-11.8)
+      debian_packages "$2" bookworm "main contrib non-free" nvidia-cuda-toolkit nvidia-cuda-dev libcudart11.0 libnvvm4 ;;
+    cuda-12.4)
+      debian_packages "$2" trixie "main contrib non-free" nvidia-cuda-toolkit nvidia-cuda-dev libcudart12 libnvvm4 ;;
+    libcuda-535) debian_packages "$2" bookworm "main contrib non-free" libcuda1 libnvidia-ptxjitcompiler1 ;;
+    wheel:*)
+      wheel=${1#wheel:}
+      requirement=$(python3 -c 'import json, sys
+for wheel in json.load(open(sys.argv[1]))["wheels"]:
+    if wheel["file"] == sys.argv[2]: print(wheel["get"])' "$here/corpus/wheels.json" "$wheel")
+      [ -n "$requirement" ] || cannot "tests/corpus/wheels.json has no $wheel"
+      platform=${wheel##*-} platform=${platform%.whl} platform=${platform%%.*}
+      case $platform in any) platform=manylinux_2_28_x86_64 ;; esac
+      python3 -m pip download --quiet --no-deps --only-binary :all: --platform "$platform" --python-version 3.11 \
+        -d "$2" "$requirement" >&2 || cannot "the Python index did not give $requirement" ;;
+    *) echo "real_parts.sh: unknown part: $1" >&2; exit 2 ;;
+  esac
+}
+
+case ${1:-} in
+  --list) sed -n 's/^#   \([a-z].*\)/\1/p' "$0" | sed -n '3,$p'; exit 0 ;;
+  '') echo "usage: sh tests/real_parts.sh PART | --list" >&2; exit 2 ;;
+esac
+folder=$cache/parts/$1
+if [ ! -d "$folder" ]; then
+  mkdir -p "$cache/parts"
+  # Two tests may ask for the same part at once; the second waits.
+  exec 9> "$cache/parts/.lock"
+  flock 9
+  if [ ! -d "$folder" ]; then
+    new=$(mktemp -d "$cache/parts/.new.XXXXXX")
+    trap 'rm -rf "$new"' EXIT
+    make_part "$1" "$new" || exit $?
+    chmod 755 "$new"
+    mv "$new" "$folder"
+  fi
+fi
+echo "$folder"
