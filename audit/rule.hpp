@@ -3,6 +3,7 @@
 // RULES.md and every report print the same struct. A rule sees no parser, no printer and no other rule.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -21,6 +22,9 @@ enum class Stage { link, package };
 struct Bundle {
   std::string name;                      ///< path of the package or folder; "" for files named one by one
   std::vector<const FileRecord*> files;  ///< sorted by path
+  /// Symbolic links that ship with them: path of the link, written like a member's path -> what it says, as it
+  /// says it ("libx.so.1.2"). The loader looks for file names, so a library without its link is not found.
+  std::map<std::string, std::string> links;
 };
 
 /// All that a rule may look at.
