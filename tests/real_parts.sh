@@ -78,7 +78,7 @@ make_part() {
         nvidia-cuda-runtime==13.0.96 nvidia-cuda-cccl==13.0.85 ;;
     nvcc-13.5)
       python_packages "$2" x86_64 'nvidia-cuda-nvcc==13.5.*' 'nvidia-nvvm==13.5.*' 'nvidia-cuda-crt==13.5.*' \
-        'nvidia-cuda-runtime==13.5.*' 'nvidia-cuda-cccl==13.5.*' ;;
+        'nvidia-cuda-runtime==13.5.*' nvidia-cuda-cccl==13.3.5.0.6 ;;
     cudart-12.*) python_packages "$2" x86_64 "nvidia-cuda-runtime-cu12==${1#cudart-}.*" ;;
     cudart-13.*) python_packages "$2" x86_64 "nvidia-cuda-runtime==${1#cudart-}.*" ;;
     cudart-aarch64-13.0)
