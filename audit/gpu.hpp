@@ -77,11 +77,11 @@ ContainerFit fit(const FatBinary& container, GpuTarget gpu);
 
 /// How well a file serves one GPU. A file is as portable as its least portable fat binary.
 struct Coverage {
-  Fit worst = Fit::none;         ///< none as well where nothing is judged
-  std::size_t native = 0;        ///< fat binaries
+  Fit worst = Fit::none;   ///< none as well where nothing is judged
+  std::size_t native = 0;  ///< fat binaries
   std::size_t jit = 0;
   std::size_t none = 0;
-  std::size_t listed = 0;        ///< not judged: without kernels, or not loadable
+  std::size_t listed = 0;                   ///< not judged: without kernels, or not loadable
   std::vector<const FatBinary*> uncovered;  ///< the ones counted in `none`, in file order
 
   std::size_t judged() const { return native + jit + none; }
@@ -97,7 +97,7 @@ std::optional<DriverVersion> driver_version(std::string_view text);
 
 /// One reason for a driver floor.
 struct FloorPart {
-  std::optional<std::string> driver;  ///< oldest that will do; null where nobody has told it
+  std::optional<std::string> driver;    ///< oldest that will do; null where nobody has told it
   std::optional<std::string> at_least;  ///< with a null driver: it is no older than this
   std::string reason;
 };

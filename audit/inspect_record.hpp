@@ -24,40 +24,40 @@ enum class Compression { none, lz4, zstd, unknown };
 
 /// One kernel of an image; read with --kernels.
 struct Kernel {
-  std::string name;                          ///< mangled, as in the image
-  std::optional<std::uint32_t> registers;    ///< per thread, where the cubin says it
-  std::optional<std::uint64_t> shared_bytes; ///< static shared memory
+  std::string name;                           ///< mangled, as in the image
+  std::optional<std::uint32_t> registers;     ///< per thread, where the cubin says it
+  std::optional<std::uint64_t> shared_bytes;  ///< static shared memory
 };
 
 /// One device code image of a fat binary.
 struct Image {
-  std::uint64_t offset = 0;             ///< of the entry header (of the member header in a concatenated entry)
-  std::optional<std::uint64_t> group;   ///< offset of the entry header, for an image of a concatenated entry
+  std::uint64_t offset = 0;            ///< of the entry header (of the member header in a concatenated entry)
+  std::optional<std::uint64_t> group;  ///< offset of the entry header, for an image of a concatenated entry
   ImageKind kind = ImageKind::other;
-  std::uint16_t entry_kind = 0;         ///< the number in the entry header (0 for a bare file)
-  std::optional<std::uint32_t> arch;    ///< 90 is sm_90 or compute_90
-  std::string variant;                  ///< "", "a" or "f"
+  std::uint16_t entry_kind = 0;            ///< the number in the entry header (0 for a bare file)
+  std::optional<std::uint32_t> arch;       ///< 90 is sm_90 or compute_90
+  std::string variant;                     ///< "", "a" or "f"
   std::optional<std::string> ptx_version;  ///< ISA, for ptx
   Compression compression = Compression::none;
   std::optional<std::uint64_t> stored_size;
   std::optional<std::uint64_t> size;
   std::optional<std::string> toolkit;
-  std::uint64_t flags = 0;              ///< of the entry header, as they are
-  std::uint32_t header_size = 0;        ///< of the entry header
-  std::string name;                     ///< source file name or module id kept in the entry, or ""
-  std::string options;                  ///< compiler options kept in the entry, or ""
+  std::uint64_t flags = 0;        ///< of the entry header, as they are
+  std::uint32_t header_size = 0;  ///< of the entry header
+  std::string name;               ///< source file name or module id kept in the entry, or ""
+  std::string options;            ///< compiler options kept in the entry, or ""
   bool debug = false;
-  bool obfuscated = false;              ///< LTO-IR that cannot be decompressed as it lies
+  bool obfuscated = false;                    ///< LTO-IR that cannot be decompressed as it lies
   std::optional<std::uint32_t> kernel_count;  ///< null where nobody looked into the payload
-  std::vector<Kernel> kernels;          ///< filled with --kernels
+  std::vector<Kernel> kernels;                ///< filled with --kernels
 };
 
 /// One fat binary container; a bare cubin or PTX is one with a single image.
 struct FatBinary {
   std::uint64_t offset = 0;
-  std::uint64_t size = 0;               ///< bytes, container header included
+  std::uint64_t size = 0;  ///< bytes, container header included
   std::optional<std::string> section;
-  bool loadable = true;                 ///< false for relocatable code that still has to be device-linked
+  bool loadable = true;  ///< false for relocatable code that still has to be device-linked
   std::vector<Image> images;
 };
 
@@ -66,11 +66,11 @@ enum class RuntimeCopyKind { private_static, unified, shared_library, needs_shar
 /// A CUDA runtime that the file brings or asks for.
 struct RuntimeCopy {
   RuntimeCopyKind kind = RuntimeCopyKind::private_static;
-  std::optional<std::string> version;        ///< major.minor where data tells it; never a guess
-  std::optional<int> api_level;              ///< highest version in the callback table, 13000 = 13.0
-  std::vector<std::string> candidates;       ///< releases that this level can be
+  std::optional<std::string> version;   ///< major.minor where data tells it; never a guess
+  std::optional<int> api_level;         ///< highest version in the callback table, 13000 = 13.0
+  std::vector<std::string> candidates;  ///< releases that this level can be
   std::string evidence;
-  std::optional<std::string> generation;     ///< unified only: "<CUDA major>_<anchor ABI>"
+  std::optional<std::string> generation;  ///< unified only: "<CUDA major>_<anchor ABI>"
 };
 
 /// A dynamic symbol that is the host stub of a kernel of this same file, visible to other objects.
@@ -89,24 +89,24 @@ struct VersionNeed {
 /// node or its exports agree. The file's name alone never counts.
 struct Vendor {
   enum class Role { toolkit, driver, driver_stub } role = Role::toolkit;
-  std::string name;      ///< "cuBLAS", "CUDA driver"
+  std::string name;  ///< "cuBLAS", "CUDA driver"
   std::string evidence;
 };
 
 /// All that is known of one file or member.
 struct FileRecord {
-  std::string path;                     ///< as given; members: <package>!/<member>, nested where needed
+  std::string path;  ///< as given; members: <package>!/<member>, nested where needed
   std::uint64_t size = 0;
   Format format = Format::other;
-  std::optional<std::string> machine;   ///< "x86_64", "aarch64", …
-  std::optional<std::string> type;      ///< "executable", "shared", "relocatable", …
+  std::optional<std::string> machine;  ///< "x86_64", "aarch64", …
+  std::optional<std::string> type;     ///< "executable", "shared", "relocatable", …
   std::optional<std::string> soname;
   std::vector<std::string> needed;
-  std::vector<std::string> rpath;       ///< DT_RPATH split at ':'
+  std::vector<std::string> rpath;  ///< DT_RPATH split at ':'
   std::vector<std::string> runpath;
-  bool nodeflib = false;                ///< DF_1_NODEFLIB
-  bool nodelete = false;                ///< DF_1_NODELETE
-  bool symbolic = false;                ///< DT_SYMBOLIC / DF_SYMBOLIC
+  bool nodeflib = false;  ///< DF_1_NODEFLIB
+  bool nodelete = false;  ///< DF_1_NODELETE
+  bool symbolic = false;  ///< DT_SYMBOLIC / DF_SYMBOLIC
   std::optional<std::string> interpreter;
   std::vector<std::string> version_definitions;  ///< DT_VERDEF names, the base one left out
   std::vector<VersionNeed> version_needs;
@@ -115,7 +115,7 @@ struct FileRecord {
   std::vector<FatBinary> fat_binaries;
   std::optional<std::vector<ExportedStub>> exported_stubs;  ///< null where kernel names were not read
   std::vector<Problem> problems;
-  bool unreadable = false;              ///< the file could not be opened or read (exit code 2)
+  bool unreadable = false;  ///< the file could not be opened or read (exit code 2)
 };
 
 /// What `cudeploy inspect` found, files sorted by path.
@@ -125,9 +125,9 @@ struct InspectRecord {
 
 /// How much of a file to read. By default headers only.
 struct ReadOptions {
-  bool payloads = false;  ///< decompress each image, fill `toolkit`, find faults inside payloads
-  bool kernels = false;   ///< list the kernels of each image
-  bool for_audit = false; ///< decompress as much as a verdict needs: kernel counts, exported stubs
+  bool payloads = false;   ///< decompress each image, fill `toolkit`, find faults inside payloads
+  bool kernels = false;    ///< list the kernels of each image
+  bool for_audit = false;  ///< decompress as much as a verdict needs: kernel counts, exported stubs
 };
 
 nlohmann::json to_json(const FileRecord& file);

@@ -20,10 +20,10 @@ struct GpuTarget {
 
 struct Policy {
   std::string name = "default";
-  std::vector<GpuTarget> gpus;             ///< sorted; empty: nothing said
-  std::optional<std::string> driver;       ///< oldest driver to run on, "535.54"
-  std::map<std::string, Severity> severity; ///< rule name -> severity
-  std::vector<std::string> provided;       ///< sonames that the target machine has
+  std::vector<GpuTarget> gpus;               ///< sorted; empty: nothing said
+  std::optional<std::string> driver;         ///< oldest driver to run on, "535.54"
+  std::map<std::string, Severity> severity;  ///< rule name -> severity
+  std::vector<std::string> provided;         ///< sonames that the target machine has
 };
 
 /// "default", or the path of a TOML file. Throws std::runtime_error with file, key, expected, found, hint.

@@ -55,15 +55,15 @@ struct Verdict {
 };
 
 struct Rule {
-  std::string_view id;        ///< "CD401"; never reused
-  std::string_view name;      ///< "missing-ptx": says what is found, not the cure
-  Severity severity;          ///< default; a policy may change it
-  bool at_link, at_package;   ///< the stages it judges
-  std::string_view since;     ///< version of cudeploy
-  std::string_view summary;   ///< one sentence
-  std::string_view why;       ///< what happens to users otherwise
-  std::string_view fix;       ///< what to do
-  std::string_view source;    ///< documents and public reports behind it
+  std::string_view id;       ///< "CD401"; never reused
+  std::string_view name;     ///< "missing-ptx": says what is found, not the cure
+  Severity severity;         ///< default; a policy may change it
+  bool at_link, at_package;  ///< the stages it judges
+  std::string_view since;    ///< version of cudeploy
+  std::string_view summary;  ///< one sentence
+  std::string_view why;      ///< what happens to users otherwise
+  std::string_view fix;      ///< what to do
+  std::string_view source;   ///< documents and public reports behind it
   Verdict (*check)(const Subject&);
 };
 
@@ -83,7 +83,7 @@ struct VerdictRow {
 
 /// Result of judging: as many verdicts as binaries x rules.
 struct Judgement {
-  std::vector<Finding> findings;     ///< sorted by path, then id
+  std::vector<Finding> findings;  ///< sorted by path, then id
   std::vector<VerdictRow> verdicts;
 };
 
