@@ -1,0 +1,59 @@
+# shellcheck shell=sh
+# What has to be installed, in one place: run.sh and quickstart.sh read it with `.`.
+# The packages are Debian's. Another system gets the list in words, since its names differ.
+#
+#   need PURPOSE...         installs what is missing (as root), or names it and ends with exit code 2
+
+packages_for() {
+  case $1 in
+    # the command: compiler, build tools, libraries (Debian's LIEF wants mbedtls without asking for it)
+    build)
+      echo ca-certificates cmake g++ libarchive-dev libcli11-dev libfmt-dev liblief-dev liblz4-dev libmbedtls-dev \
+        libtomlplusplus-dev libzstd-dev ninja-build nlohmann-json3-dev pkg-config ;;
+    # a CUDA toolkit, fetched where there is none
+    toolkit) echo python3 python3-pip ;;
+    # packing: cpack's DEB generator asks these
+    pack) echo dpkg-dev file ;;
+    # the judges of the tests (other linkers, readers and checkers than ours), and what makes their fixtures
+    test)
+      echo binutils clang clang-format git libgmock-dev libgtest-dev lld patchelf python3 python3-pip rpm shellcheck \
+        zip ;;
+    # the long tests: other machines' code, the static checker, a bare Debian
+    all) echo clang-tidy debootstrap g++-aarch64-linux-gnu qemu-user ;;
+    *) echo "dependencies.sh: unknown purpose: $1" >&2; return 1 ;;
+  esac
+}
+
+need() {
+  wanted=
+  for purpose in "$@"; do wanted="$wanted $(packages_for "$purpose")"; done
+  if ! command -v dpkg-query > /dev/null; then
+    echo "no Debian packages here, so nothing is installed; what is needed, by Debian's names:$wanted" >&2
+    return 0
+  fi
+  missing=
+  for package in $wanted; do
+    case $(dpkg-query -W -f '${db:Status-Status}' "$package" 2> /dev/null || :) in
+      installed) ;;
+      *) missing="$missing $package" ;;
+    esac
+  done
+  [ -n "$missing" ] || return 0
+  if [ "$(id -u)" != 0 ]; then
+    echo "error: missing packages, and only root can install them" >&2
+    echo "hint: run as root: apt-get install --no-install-recommends$missing" >&2
+    exit 2
+  fi
+  echo "installing from Debian:$missing"
+  log=${TMPDIR:-/tmp}/cudeploy-install.$$
+  # The lists may be old or absent; where the update fails, what is known may still do.
+  # shellcheck disable=SC2086
+  { apt-get update || :; DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $missing; } \
+    > "$log" 2>&1 < /dev/null || {
+    tail -n 30 "$log" >&2
+    rm -f "$log"
+    echo "error: apt-get could not install:$missing" >&2
+    exit 2
+  }
+  rm -f "$log"
+}
