@@ -5,9 +5,11 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace cudeploy {
@@ -118,9 +120,18 @@ struct FileRecord {
   bool unreadable = false;  ///< the file could not be opened or read (exit code 2)
 };
 
-/// What `cudeploy inspect` found, files sorted by path.
+/// What ships together. Kept in the record, so that a saved one is judged as the files themselves would be.
+struct BundleRecord {
+  enum class Kind { files, folder, package } kind = Kind::files;
+  std::string name;                ///< path of the package or folder; "" for files named one by one
+  std::vector<std::string> files;  ///< paths of the records in it, sorted
+  std::map<std::string, std::string> links;  ///< symbolic links that ship with them: path -> what the link says
+};
+
+/// What `cudeploy inspect` found, files sorted by path, bundles by name.
 struct InspectRecord {
   std::vector<FileRecord> files;
+  std::vector<BundleRecord> bundles;
 };
 
 /// How much of a file to read. By default headers only.
@@ -130,11 +141,20 @@ struct ReadOptions {
   bool for_audit = false;  ///< decompress as much as a verdict needs: kernel counts, exported stubs
 };
 
-nlohmann::json to_json(const FileRecord& file);
-nlohmann::json to_json(const InspectRecord& record);
+/// The names of the schema: "lto-ir", "private-static", …
+std::string_view to_string(Format format);
+std::string_view to_string(ImageKind kind);
+std::string_view to_string(Compression compression);
+std::string_view to_string(RuntimeCopyKind kind);
+
+/// Keys in the order of the schema, so that a person finds `path` first.
+nlohmann::ordered_json to_json(const FileRecord& file);
+nlohmann::ordered_json to_json(const InspectRecord& record);
 
 /// Throws std::runtime_error naming the JSON field, what was expected and what was found.
-FileRecord file_record_from_json(const nlohmann::json& value);
-InspectRecord inspect_record_from_json(const nlohmann::json& value);
+FileRecord file_record_from_json(const nlohmann::ordered_json& value);
+/// A record without `bundles` (written by somebody else) gets one bundle per package named in the paths, and
+/// one for all other files.
+InspectRecord inspect_record_from_json(const nlohmann::ordered_json& value);
 
 }  // namespace cudeploy

@@ -1,0 +1,405 @@
+// The record leaves the process: to the parent of a worker, to a file, to another machine, and comes back from
+// there. Whoever reads it must not have to trust it, so each field is checked on the way in, and what is wrong
+// is told by the path of the field. One function per struct and direction; the two stand side by side.
+#include "inspect_record.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+namespace cudeploy {
+
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+constexpr std::string_view schema_id = "cudeploy/inspect/1";
+
+template <typename Enum>
+struct Name {
+  Enum value;
+  std::string_view text;
+};
+
+constexpr std::array format_names{
+    Name{Format::elf, "elf"},       Name{Format::pe, "pe"},   Name{Format::ar, "ar"},      Name{Format::fatbin, "fatbin"},
+    Name{Format::cubin, "cubin"},   Name{Format::ptx, "ptx"}, Name{Format::other, "other"},
+};
+constexpr std::array image_kind_names{
+    Name{ImageKind::cubin, "cubin"},     Name{ImageKind::ptx, "ptx"},     Name{ImageKind::lto_ir, "lto-ir"},
+    Name{ImageKind::tile_ir, "tile-ir"}, Name{ImageKind::other, "other"},
+};
+constexpr std::array compression_names{
+    Name{Compression::none, "none"},
+    Name{Compression::lz4, "lz4"},
+    Name{Compression::zstd, "zstd"},
+    Name{Compression::unknown, "unknown"},
+};
+constexpr std::array runtime_kind_names{
+    Name{RuntimeCopyKind::private_static, "private-static"}, Name{RuntimeCopyKind::unified, "unified"},
+    Name{RuntimeCopyKind::shared_library, "shared-library"}, Name{RuntimeCopyKind::needs_shared, "needs-shared"},
+    Name{RuntimeCopyKind::driver_hybrid, "driver-hybrid"},   Name{RuntimeCopyKind::stand_in, "stand-in"},
+};
+constexpr std::array vendor_role_names{
+    Name{Vendor::Role::toolkit, "toolkit"},
+    Name{Vendor::Role::driver, "driver"},
+    Name{Vendor::Role::driver_stub, "driver-stub"},
+};
+constexpr std::array bundle_kind_names{
+    Name{BundleRecord::Kind::files, "files"},
+    Name{BundleRecord::Kind::folder, "folder"},
+    Name{BundleRecord::Kind::package, "package"},
+};
+
+template <typename Names, typename Enum>
+std::string_view name_of(const Names& names, Enum value) {
+  for (const auto& name : names)
+    if (name.value == value) return name.text;
+  return names.back().text;
+}
+
+template <typename T>
+Json or_null(const std::optional<T>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
+/// A value and where it stands, so that an error can say `files[3].fat_binaries[0].images[2].arch`.
+class Field {
+ public:
+  Field(const Json& value, std::string where) : value_(value), where_(std::move(where)) {}
+
+  [[noreturn]] void fail(std::string_view expected) const {
+    std::string found = value_.is_primitive() ? value_.dump(-1, ' ', false, Json::error_handler_t::replace)
+                                              : std::string(value_.type_name());
+    if (found.size() > 60) found = found.substr(0, 57) + "...";
+    throw std::runtime_error(fmt::format("field {}: expected {}, found {}", where_, expected, found));
+  }
+
+  /// The member, or nothing where it is absent.
+  std::optional<Field> find(const char* key) const {
+    if (!value_.is_object()) fail("an object");
+    auto it = value_.find(key);
+    if (it == value_.end()) return std::nullopt;
+    return Field(*it, where_.empty() ? key : where_ + "." + key);
+  }
+
+  Field at(const char* key) const {
+    if (auto field = find(key)) return *field;
+    throw std::runtime_error(
+        fmt::format("field {}: expected, but it is not there", where_.empty() ? key : where_ + "." + key));
+  }
+
+  bool null() const { return value_.is_null(); }
+
+  std::string text() const {
+    if (!value_.is_string()) fail("a string");
+    return value_.get<std::string>();
+  }
+
+  bool boolean() const {
+    if (!value_.is_boolean()) fail("true or false");
+    return value_.get<bool>();
+  }
+
+  template <typename Int>
+  Int integer() const {
+    constexpr auto highest = std::numeric_limits<Int>::max();
+    if (!value_.is_number_integer() || (value_.is_number_integer() && !value_.is_number_unsigned() &&
+                                        value_.get<std::int64_t>() < 0) ||
+        value_.get<std::uint64_t>() > static_cast<std::uint64_t>(highest))
+      fail(fmt::format("an integer from 0 to {}", highest));
+    return static_cast<Int>(value_.get<std::uint64_t>());
+  }
+
+  template <typename Names>
+  auto one_of(const Names& names) const {
+    std::string found = text();
+    for (const auto& name : names)
+      if (name.text == found) return name.value;
+    std::string all;
+    for (const auto& name : names) all += (all.empty() ? "" : ", ") + std::string(name.text);
+    fail("one of " + all);
+  }
+
+  template <typename Read>
+  auto list(Read read) const {
+    if (!value_.is_array()) fail("an array");
+    std::vector<decltype(read(*this))> out;
+    out.reserve(value_.size());
+    for (std::size_t i = 0; i < value_.size(); ++i) out.push_back(read(Field(value_[i], fmt::format("{}[{}]", where_, i))));
+    return out;
+  }
+
+  template <typename Read>
+  void members(Read read) const {
+    if (!value_.is_object()) fail("an object");
+    for (auto it = value_.begin(); it != value_.end(); ++it) read(it.key(), Field(it.value(), where_ + "." + it.key()));
+  }
+
+ private:
+  const Json& value_;
+  std::string where_;
+};
+
+std::string text(const Field& field) { return field.text(); }
+std::vector<std::string> texts(const Field& field) { return field.list(text); }
+
+/// Null and absent are the same.
+template <typename Read>
+auto optional(const std::optional<Field>& field, Read read) -> std::optional<decltype(read(*field))> {
+  if (!field || field->null()) return std::nullopt;
+  return read(*field);
+}
+template <typename Int>
+std::optional<Int> optional_integer(const std::optional<Field>& field) {
+  return optional(field, [](const Field& f) { return f.integer<Int>(); });
+}
+bool flag(const std::optional<Field>& field) { return field && field->boolean(); }
+std::string text_or_empty(const std::optional<Field>& field) { return field ? field->text() : std::string(); }
+
+Json write(const Problem& problem) { return {{"offset", or_null(problem.offset)}, {"message", problem.message}}; }
+Problem read_problem(const Field& field) {
+  return {optional_integer<std::uint64_t>(field.find("offset")), field.at("message").text()};
+}
+
+Json write(const Kernel& kernel) {
+  return {{"name", kernel.name},
+          {"registers", or_null(kernel.registers)},
+          {"shared_bytes", or_null(kernel.shared_bytes)}};
+}
+Kernel read_kernel(const Field& field) {
+  return {field.at("name").text(), optional_integer<std::uint32_t>(field.find("registers")),
+          optional_integer<std::uint64_t>(field.find("shared_bytes"))};
+}
+
+template <typename T>
+Json write_all(const std::vector<T>& values) {
+  Json out = Json::array();
+  for (const T& value : values) out.push_back(write(value));
+  return out;
+}
+
+Json write(const Image& image) {
+  Json out = {{"offset", image.offset}};
+  if (image.group) out["group"] = *image.group;
+  out["kind"] = to_string(image.kind);
+  out["entry_kind"] = image.entry_kind;
+  out["arch"] = or_null(image.arch);
+  out["variant"] = image.variant;
+  out["ptx_version"] = or_null(image.ptx_version);
+  out["compression"] = to_string(image.compression);
+  out["stored_size"] = or_null(image.stored_size);
+  out["size"] = or_null(image.size);
+  out["toolkit"] = or_null(image.toolkit);
+  out["flags"] = image.flags;
+  out["header_size"] = image.header_size;
+  out["name"] = image.name;
+  out["options"] = image.options;
+  out["debug"] = image.debug;
+  out["obfuscated"] = image.obfuscated;
+  out["kernel_count"] = or_null(image.kernel_count);
+  if (!image.kernels.empty()) out["kernels"] = write_all(image.kernels);
+  return out;
+}
+Image read_image(const Field& field) {
+  Image image;
+  image.offset = field.at("offset").integer<std::uint64_t>();
+  image.group = optional_integer<std::uint64_t>(field.find("group"));
+  image.kind = field.at("kind").one_of(image_kind_names);
+  image.entry_kind = optional_integer<std::uint16_t>(field.find("entry_kind")).value_or(0);
+  image.arch = optional_integer<std::uint32_t>(field.at("arch"));
+  image.variant = field.at("variant").text();
+  if (image.variant != "" && image.variant != "a" && image.variant != "f") field.at("variant").fail("\"\", \"a\" or \"f\"");
+  image.ptx_version = optional(field.at("ptx_version"), text);
+  image.compression = field.at("compression").one_of(compression_names);
+  image.stored_size = optional_integer<std::uint64_t>(field.at("stored_size"));
+  image.size = optional_integer<std::uint64_t>(field.at("size"));
+  image.toolkit = optional(field.at("toolkit"), text);
+  image.flags = optional_integer<std::uint64_t>(field.find("flags")).value_or(0);
+  image.header_size = optional_integer<std::uint32_t>(field.find("header_size")).value_or(0);
+  image.name = text_or_empty(field.find("name"));
+  image.options = text_or_empty(field.find("options"));
+  image.debug = flag(field.find("debug"));
+  image.obfuscated = flag(field.find("obfuscated"));
+  image.kernel_count = optional_integer<std::uint32_t>(field.find("kernel_count"));
+  if (auto kernels = field.find("kernels")) image.kernels = kernels->list(read_kernel);
+  return image;
+}
+
+Json write(const FatBinary& container) {
+  return {{"offset", container.offset},
+          {"size", container.size},
+          {"section", or_null(container.section)},
+          {"loadable", container.loadable},
+          {"images", write_all(container.images)}};
+}
+FatBinary read_fat_binary(const Field& field) {
+  FatBinary container;
+  container.offset = field.at("offset").integer<std::uint64_t>();
+  container.size = field.at("size").integer<std::uint64_t>();
+  container.section = optional(field.at("section"), text);
+  container.loadable = field.at("loadable").boolean();
+  container.images = field.at("images").list(read_image);
+  return container;
+}
+
+Json write(const RuntimeCopy& copy) {
+  Json out = {{"kind", to_string(copy.kind)},
+              {"version", or_null(copy.version)},
+              {"api_level", or_null(copy.api_level)},
+              {"candidates", copy.candidates},
+              {"evidence", copy.evidence}};
+  if (copy.generation) out["generation"] = *copy.generation;
+  return out;
+}
+RuntimeCopy read_runtime_copy(const Field& field) {
+  RuntimeCopy copy;
+  copy.kind = field.at("kind").one_of(runtime_kind_names);
+  copy.version = optional(field.at("version"), text);
+  copy.api_level = optional_integer<int>(field.find("api_level"));
+  if (auto candidates = field.find("candidates")) copy.candidates = texts(*candidates);
+  copy.evidence = field.at("evidence").text();
+  copy.generation = optional(field.find("generation"), text);
+  return copy;
+}
+
+Json write(const ExportedStub& stub) { return {{"name", stub.name}, {"weak", stub.weak}}; }
+ExportedStub read_exported_stub(const Field& field) { return {field.at("name").text(), flag(field.find("weak"))}; }
+
+Json write(const VersionNeed& need) { return {{"library", need.library}, {"version", need.version}}; }
+VersionNeed read_version_need(const Field& field) { return {field.at("library").text(), field.at("version").text()}; }
+
+Json write(const Vendor& vendor) {
+  return {{"role", name_of(vendor_role_names, vendor.role)}, {"name", vendor.name}, {"evidence", vendor.evidence}};
+}
+Vendor read_vendor(const Field& field) {
+  return {field.at("role").one_of(vendor_role_names), field.at("name").text(), text_or_empty(field.find("evidence"))};
+}
+
+Json write(const BundleRecord& bundle) {
+  Json links = Json::object();
+  for (const auto& [path, target] : bundle.links) links[path] = target;
+  return {{"kind", name_of(bundle_kind_names, bundle.kind)},
+          {"name", bundle.name},
+          {"files", bundle.files},
+          {"links", std::move(links)}};
+}
+BundleRecord read_bundle(const Field& field) {
+  BundleRecord bundle;
+  bundle.kind = field.at("kind").one_of(bundle_kind_names);
+  bundle.name = field.at("name").text();
+  bundle.files = texts(field.at("files"));
+  if (auto links = field.find("links"))
+    links->members([&](const std::string& path, const Field& target) { bundle.links[path] = target.text(); });
+  return bundle;
+}
+
+FileRecord read_file(const Field& field) {
+  FileRecord file;
+  file.path = field.at("path").text();
+  file.size = field.at("size").integer<std::uint64_t>();
+  file.format = field.at("format").one_of(format_names);
+  file.machine = optional(field.at("machine"), text);
+  file.type = optional(field.at("type"), text);
+  file.soname = optional(field.at("soname"), text);
+  file.needed = texts(field.at("needed"));
+  file.rpath = texts(field.at("rpath"));
+  file.runpath = texts(field.at("runpath"));
+  file.nodeflib = flag(field.find("nodeflib"));
+  file.nodelete = flag(field.find("nodelete"));
+  file.symbolic = flag(field.find("symbolic"));
+  file.interpreter = optional(field.find("interpreter"), text);
+  if (auto names = field.find("version_definitions")) file.version_definitions = texts(*names);
+  if (auto needs = field.find("version_needs")) file.version_needs = needs->list(read_version_need);
+  file.vendor = optional(field.find("vendor"), read_vendor);
+  file.runtime_copies = field.at("runtime_copies").list(read_runtime_copy);
+  file.fat_binaries = field.at("fat_binaries").list(read_fat_binary);
+  file.exported_stubs =
+      optional(field.find("exported_stubs"), [](const Field& f) { return f.list(read_exported_stub); });
+  file.problems = field.at("problems").list(read_problem);
+  file.unreadable = flag(field.find("unreadable"));
+  return file;
+}
+
+/// The package in a path, "a.deb" of "a.deb!/data.tar.xz!/x.so"; "" for a plain file or a member of a static archive.
+std::string package_of(const FileRecord& file) {
+  auto end = file.path.find("!/");
+  if (end == std::string::npos) return "";
+  std::string outer = file.path.substr(0, end);
+  bool archive = outer.ends_with(".a") || outer.ends_with(".lib");
+  return archive ? "" : outer;
+}
+
+std::vector<BundleRecord> bundles_by_path(const std::vector<FileRecord>& files) {
+  std::map<std::string, BundleRecord> bundles;
+  for (const FileRecord& file : files) {
+    std::string package = package_of(file);
+    BundleRecord& bundle = bundles[package];
+    bundle.kind = package.empty() ? BundleRecord::Kind::files : BundleRecord::Kind::package;
+    bundle.name = package;
+    bundle.files.push_back(file.path);
+  }
+  std::vector<BundleRecord> out;
+  for (auto& [name, bundle] : bundles) out.push_back(std::move(bundle));
+  return out;
+}
+
+}  // namespace
+
+std::string_view to_string(Format format) { return name_of(format_names, format); }
+std::string_view to_string(ImageKind kind) { return name_of(image_kind_names, kind); }
+std::string_view to_string(Compression compression) { return name_of(compression_names, compression); }
+std::string_view to_string(RuntimeCopyKind kind) { return name_of(runtime_kind_names, kind); }
+
+Json to_json(const FileRecord& file) {
+  Json out = {{"path", file.path},
+              {"size", file.size},
+              {"format", to_string(file.format)},
+              {"machine", or_null(file.machine)},
+              {"type", or_null(file.type)},
+              {"soname", or_null(file.soname)},
+              {"needed", file.needed},
+              {"rpath", file.rpath},
+              {"runpath", file.runpath},
+              {"nodeflib", file.nodeflib},
+              {"nodelete", file.nodelete},
+              {"symbolic", file.symbolic},
+              {"interpreter", or_null(file.interpreter)},
+              {"version_definitions", file.version_definitions},
+              {"version_needs", write_all(file.version_needs)},
+              {"vendor", file.vendor ? write(*file.vendor) : Json(nullptr)},
+              {"runtime_copies", write_all(file.runtime_copies)},
+              {"fat_binaries", write_all(file.fat_binaries)},
+              {"exported_stubs", file.exported_stubs ? write_all(*file.exported_stubs) : Json(nullptr)},
+              {"problems", write_all(file.problems)}};
+  if (file.unreadable) out["unreadable"] = true;
+  return out;
+}
+
+Json to_json(const InspectRecord& record) {
+  Json files = Json::array();
+  for (const FileRecord& file : record.files) files.push_back(to_json(file));
+  return {{"schema", schema_id}, {"files", std::move(files)}, {"bundles", write_all(record.bundles)}};
+}
+
+FileRecord file_record_from_json(const Json& value) { return read_file(Field(value, "")); }
+
+InspectRecord inspect_record_from_json(const Json& value) {
+  Field root(value, "");
+  if (root.at("schema").text() != schema_id) root.at("schema").fail(fmt::format("\"{}\"", schema_id));
+  InspectRecord record;
+  record.files = root.at("files").list(read_file);
+  std::stable_sort(record.files.begin(), record.files.end(),
+                   [](const FileRecord& a, const FileRecord& b) { return a.path < b.path; });
+  if (auto bundles = root.find("bundles"))
+    record.bundles = bundles->list(read_bundle);
+  else
+    record.bundles = bundles_by_path(record.files);
+  return record;
+}
+
+}  // namespace cudeploy
