@@ -18,9 +18,17 @@ enum class FatbinPlace {
   any_data,       ///< elsewhere: chance magic occurs; only a container whose whole entry chain parses is accepted
 };
 
+/// True when `where` starts as a .fatbin file does (magic 0xBA55ED50), whole or cut.
+bool looks_like_fatbin(const Bytes& bytes, Extent where);
+
 /// Reads every container inside `where`, in file order. Offsets in the result count from the start of `bytes`.
+/// With any_data loose cubins (in no container) are found too: one row with one image each.
 std::vector<FatBinary> read_fat_binaries(const Bytes& bytes, Extent where, FatbinPlace place,
                                          const std::optional<std::string>& section, const ReadOptions& options,
                                          std::vector<Problem>& problems);
+
+/// Checks the wrappers in .nvFatBinSegment or .nvFatBi (24 bytes each: magic, version, two pointers). The
+/// pointers are not followed: linkers leave them zero, and every container is found without them.
+void check_wrappers(const Bytes& bytes, Extent where, std::vector<Problem>& problems);
 
 }  // namespace cudeploy
