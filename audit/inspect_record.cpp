@@ -108,8 +108,8 @@ class Field {
   template <typename Int>
   Int integer() const {
     constexpr auto highest = std::numeric_limits<Int>::max();
-    if (!value_.is_number_integer() || (value_.is_number_integer() && !value_.is_number_unsigned() &&
-                                        value_.get<std::int64_t>() < 0) ||
+    bool negative = value_.is_number_integer() && !value_.is_number_unsigned() && value_.get<std::int64_t>() < 0;
+    if (!value_.is_number_integer() || negative ||
         value_.get<std::uint64_t>() > static_cast<std::uint64_t>(highest))
       fail(fmt::format("an integer from 0 to {}", highest));
     return static_cast<Int>(value_.get<std::uint64_t>());
@@ -161,6 +161,22 @@ std::optional<Int> optional_integer(const std::optional<Field>& field) {
 bool flag(const std::optional<Field>& field) { return field && field->boolean(); }
 std::string text_or_empty(const std::optional<Field>& field) { return field ? field->text() : std::string(); }
 
+Json write(const Problem& problem);
+Json write(const Kernel& kernel);
+Json write(const Image& image);
+Json write(const FatBinary& container);
+Json write(const RuntimeCopy& copy);
+Json write(const ExportedStub& stub);
+Json write(const VersionNeed& need);
+Json write(const BundleRecord& bundle);
+
+template <typename T>
+Json write_all(const std::vector<T>& values) {
+  Json out = Json::array();
+  for (const T& value : values) out.push_back(write(value));
+  return out;
+}
+
 Json write(const Problem& problem) { return {{"offset", or_null(problem.offset)}, {"message", problem.message}}; }
 Problem read_problem(const Field& field) {
   return {optional_integer<std::uint64_t>(field.find("offset")), field.at("message").text()};
@@ -174,13 +190,6 @@ Json write(const Kernel& kernel) {
 Kernel read_kernel(const Field& field) {
   return {field.at("name").text(), optional_integer<std::uint32_t>(field.find("registers")),
           optional_integer<std::uint64_t>(field.find("shared_bytes"))};
-}
-
-template <typename T>
-Json write_all(const std::vector<T>& values) {
-  Json out = Json::array();
-  for (const T& value : values) out.push_back(write(value));
-  return out;
 }
 
 Json write(const Image& image) {
