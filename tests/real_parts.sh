@@ -75,7 +75,7 @@ make_part() {
   case $1 in
     nvcc-13.0)
       python_packages "$2" x86_64 nvidia-cuda-nvcc==13.0.88 nvidia-nvvm==13.0.88 nvidia-cuda-crt==13.0.88 \
-        nvidia-cuda-runtime==13.0.96 nvidia-cuda-cccl==13.0.85 ;;
+        nvidia-cuda-runtime==13.0.88 nvidia-cuda-cccl==13.0.85 ;;
     nvcc-13.5)
       python_packages "$2" x86_64 'nvidia-cuda-nvcc==13.5.*' 'nvidia-nvvm==13.5.*' 'nvidia-cuda-crt==13.5.*' \
         'nvidia-cuda-runtime==13.5.*' nvidia-cuda-cccl==13.3.5.0.6 ;;

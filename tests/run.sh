@@ -28,7 +28,13 @@ done
 # shellcheck source=tests/dependencies.sh
 . "$root/tests/dependencies.sh"
 purposes="build pack test"
-! sh "$root/tests/toolkit.sh" --would-fetch "$root/build/toolkit" "$toolkit" || purposes="$purposes toolkit"
+fetch=0
+sh "$root/tests/toolkit.sh" --would-fetch "$root/build/toolkit" "$toolkit" || fetch=$?
+case $fetch in
+  0) purposes="$purposes toolkit" ;;
+  1) ;;
+  *) exit "$fetch" ;;
+esac
 if [ "$all" = yes ]; then
   purposes="$purposes all"
   labels="$labels|corpus|fuzz|toolkits|bench|tidy|chroot"
