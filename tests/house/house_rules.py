@@ -123,7 +123,7 @@ def names_say_what(source: Path, files: list[str]):
 def no_machine_in_files(source: Path, files: list[str]):
     url = re.compile(r"(?:https?|ftp)://(?:[^/@\s]*@)?([A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+)")
     for path in files:
-        if path == "tests/house/house_rules.py":
+        if path.startswith("tests/house/house_rules"):
             continue
         for number, line in text_lines(source, path):
             for host in url.findall(line):
@@ -171,8 +171,9 @@ def code_is_formatted(source: Path, files: list[str]):
     assert code, "no source found"
     result = subprocess.run([tool, "--dry-run", "-Werror"] + code, cwd=source, capture_output=True, text=True)
     if result.returncode:
-        yield from sorted({line.split(": error:")[0] + ": not laid out as .clang-format says (clang-format -i)"
-                           for line in result.stderr.splitlines() if ": error:" in line})
+        places = [line.split(":")[0] for line in result.stderr.splitlines() if ": error:" in line]
+        for path in sorted(set(places)):
+            yield f"{path}:1: not laid out as .clang-format says, in {places.count(path)} places (clang-format -i)"
 
 
 def files_open_with_the_problem(source: Path, files: list[str]):
