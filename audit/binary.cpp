@@ -1,0 +1,251 @@
+#include "binary.hpp"
+
+#include <fmt/format.h>
+#include <LIEF/ELF.hpp>
+#include <LIEF/logging.hpp>
+
+#include <algorithm>
+#include <array>
+
+#include "archive.hpp"
+#include "cubin.hpp"
+#include "fatbin.hpp"
+#include "ptx.hpp"
+#include "slice.hpp"
+
+namespace cudeploy {
+
+namespace {
+
+using LIEF::ELF::DYNAMIC_TAGS;
+
+// What is not a 64-bit little-endian ELF file is no CUDA program of today; its facts come from LIEF's whole
+// parse, which needs twice the file's size in memory.
+constexpr std::uint64_t kMaxWhole = 64 << 20;
+
+constexpr std::uint64_t kFlags1Nodelete = 0x8;
+constexpr std::uint64_t kFlags1Nodeflib = 0x800;
+constexpr std::uint64_t kFlags1Pie = 0x08000000;  // newer than LIEF 0.9.0
+constexpr std::uint64_t kFlagsSymbolic = 0x2;
+constexpr std::uint16_t kVersionBase = 0x1;
+
+/// "a::b" -> "a", "", "b": the loader takes an empty element as the current folder. An empty path has none.
+std::vector<std::string> split_path(const std::string& path) {
+  std::vector<std::string> parts;
+  if (path.empty()) return parts;
+  std::size_t start = 0;
+  for (std::size_t end; (end = path.find(':', start)) != std::string::npos; start = end + 1) {
+    parts.push_back(path.substr(start, end - start));
+  }
+  parts.push_back(path.substr(start));
+  return parts;
+}
+
+std::string machine_name(LIEF::ELF::ARCH machine) {
+  switch (machine) {
+    case LIEF::ELF::ARCH::EM_X86_64:
+      return "x86_64";
+    case LIEF::ELF::ARCH::EM_AARCH64:
+      return "aarch64";
+    case LIEF::ELF::ARCH::EM_386:
+      return "x86";
+    case LIEF::ELF::ARCH::EM_ARM:
+      return "arm";
+    case LIEF::ELF::ARCH::EM_PPC64:
+      return "ppc64";
+    case LIEF::ELF::ARCH::EM_CUDA:
+      return "cuda";
+    default:
+      return fmt::format("ELF machine {}", static_cast<unsigned>(machine));
+  }
+}
+
+/// Facts that LIEF reads from `image`, a slice or a whole file.
+void elf_facts(const std::vector<std::uint8_t>& image, FileRecord& record) {
+  LIEF::Logger::disable();
+  // The count of dynamic symbols comes from the section header; LIEF's automatic choice would distrust it.
+  auto elf = LIEF::ELF::Parser::parse(image, "", LIEF::ELF::DYNSYM_COUNT_METHODS::COUNT_SECTION);
+  if (!elf) {
+    record.problems.push_back({0, "ELF header: expected an ELF file that can be parsed, found a damaged one"});
+    return;
+  }
+  record.machine = machine_name(elf->header().machine_type());
+  if (elf->has_interpreter()) {
+    record.interpreter = elf->interpreter();
+    record.interpreter->resize(std::min(record.interpreter->find('\0'), record.interpreter->size()));
+  }
+  bool pie = false;
+  for (const LIEF::ELF::DynamicEntry& entry : elf->dynamic_entries()) {
+    switch (entry.tag()) {
+      case DYNAMIC_TAGS::DT_NEEDED:
+        record.needed.push_back(dynamic_cast<const LIEF::ELF::DynamicEntryLibrary&>(entry).name());
+        break;
+      case DYNAMIC_TAGS::DT_SONAME:
+        record.soname = dynamic_cast<const LIEF::ELF::DynamicSharedObject&>(entry).name();
+        break;
+      case DYNAMIC_TAGS::DT_RPATH:
+        record.rpath = split_path(dynamic_cast<const LIEF::ELF::DynamicEntryRpath&>(entry).name());
+        break;
+      case DYNAMIC_TAGS::DT_RUNPATH:
+        record.runpath = split_path(dynamic_cast<const LIEF::ELF::DynamicEntryRunPath&>(entry).name());
+        break;
+      case DYNAMIC_TAGS::DT_SYMBOLIC:
+        record.symbolic = true;
+        break;
+      case DYNAMIC_TAGS::DT_FLAGS:
+        if (entry.value() & kFlagsSymbolic) record.symbolic = true;
+        break;
+      case DYNAMIC_TAGS::DT_FLAGS_1:
+        if (entry.value() & kFlags1Nodelete) record.nodelete = true;
+        if (entry.value() & kFlags1Nodeflib) record.nodeflib = true;
+        if (entry.value() & kFlags1Pie) pie = true;
+        break;
+      default:
+        break;
+    }
+  }
+  switch (elf->header().file_type()) {
+    case LIEF::ELF::E_TYPE::ET_EXEC:
+      record.type = "executable";
+      break;
+    case LIEF::ELF::E_TYPE::ET_REL:
+      record.type = "relocatable";
+      break;
+    case LIEF::ELF::E_TYPE::ET_CORE:
+      record.type = "core";
+      break;
+    case LIEF::ELF::E_TYPE::ET_DYN:
+      // Linkers mark a PIE since 2.26; before, an interpreter tells it, but the C library has one too.
+      record.type = pie || (record.interpreter && !record.soname) ? "executable" : "shared";
+      break;
+    default:
+      record.type = fmt::format("ELF type {}", static_cast<unsigned>(elf->header().file_type()));
+  }
+  for (const LIEF::ELF::SymbolVersionDefinition& definition : elf->symbols_version_definition()) {
+    auto names = definition.symbols_aux();
+    if (!(definition.flags() & kVersionBase) && names.size() != 0) {
+      record.version_definitions.push_back(names[0].name());
+    }
+  }
+  for (const LIEF::ELF::SymbolVersionRequirement& need : elf->symbols_version_requirement()) {
+    for (const LIEF::ELF::SymbolVersionAuxRequirement& version : need.auxiliary_symbols()) {
+      record.version_needs.push_back({need.name(), version.name()});
+    }
+  }
+}
+
+/// What of `where` is not in `taken`, and marks it as taken: no byte is searched twice, however many section
+/// headers point at it.
+std::vector<Extent> claim(std::vector<Extent>& taken, Extent where) {
+  std::vector<Extent> free;
+  std::uint64_t at = where.offset;
+  for (const Extent& other : taken) {  // sorted, disjoint
+    if (other.end() <= at) continue;
+    if (other.offset >= where.end()) break;
+    if (other.offset > at) free.push_back({at, other.offset - at});
+    at = std::max(at, other.end());
+  }
+  if (at < where.end()) free.push_back({at, where.end() - at});
+  taken.insert(taken.end(), free.begin(), free.end());
+  std::sort(taken.begin(), taken.end(), [](const Extent& a, const Extent& b) { return a.offset < b.offset; });
+  return free;
+}
+
+/// Fat binaries wherever they lie (sections by name first, then every other data section).
+void device_code(const Bytes& bytes, const ElfLayout& layout, const ReadOptions& options, FileRecord& record) {
+  std::vector<Extent> taken;
+  auto read = [&](Extent where, FatbinPlace place, const std::optional<std::string>& section) {
+    for (Extent part : claim(taken, where)) {
+      for (FatBinary& found : read_fat_binaries(bytes, part, place, section, options, record.problems)) {
+        if (section == "__nv_relfatbin") found.loadable = false;
+        record.fat_binaries.push_back(std::move(found));
+      }
+    }
+  };
+  auto is_named = [](const ElfSection& section) {
+    return section.is_data() && (section.name == ".nv_fatbin" || section.name == "__nv_relfatbin");
+  };
+  for (const ElfSection& section : layout.sections) {
+    if (is_named(section)) read(section.where, FatbinPlace::named_section, section.name);
+  }
+  for (const ElfSection& section : layout.sections) {
+    if (section.is_data() && section.name.starts_with(".nvFatBinSegment")) {
+      for (Extent part : claim(taken, section.where)) check_wrappers(bytes, part, record.problems);
+    }
+  }
+  for (const ElfSection& section : layout.sections) {
+    if (section.is_data()) read(section.where, FatbinPlace::any_data, section.name);
+  }
+  if (layout.sections.empty()) {
+    for (const ElfSegment& segment : layout.segments) {
+      if (segment.is_load()) read(segment.where, FatbinPlace::any_data, std::nullopt);
+    }
+  }
+  std::sort(record.fat_binaries.begin(), record.fat_binaries.end(),
+            [](const FatBinary& a, const FatBinary& b) { return a.offset < b.offset; });
+}
+
+void read_elf(const Bytes& bytes, const ReadOptions& options, FileRecord& record) {
+  auto layout = read_elf_layout(bytes, record.problems);
+  if (!layout) {
+    if (!record.problems.empty()) return;
+    if (bytes.size() > kMaxWhole) {
+      record.problems.push_back(
+          {0,
+           fmt::format(
+               "ELF class and byte order: expected 64-bit little-endian in a file of more than {} bytes, found another",
+               kMaxWhole)});
+      return;
+    }
+    std::vector<std::uint8_t> whole(bytes.size());
+    whole.resize(bytes.read(0, std::as_writable_bytes(std::span(whole))));
+    elf_facts(whole, record);
+    return;
+  }
+  elf_facts(make_slice(bytes, *layout, false, record.problems), record);
+  device_code(bytes, *layout, options, record);
+}
+
+/// One file or member that is no archive.
+FileRecord read_one(const std::string& path, const Bytes& bytes, const ReadOptions& options) {
+  FileRecord record;
+  record.path = path;
+  record.size = bytes.size();
+  Extent all{0, bytes.size()};
+  auto magic = bytes.value<std::array<unsigned char, 4>>(0);
+  if (looks_like_cubin(bytes, all)) {
+    record.format = Format::cubin;
+    record.fat_binaries.push_back(read_cubin(bytes, all, std::nullopt, options, record.problems));
+  } else if (magic == std::array<unsigned char, 4>{0x7f, 'E', 'L', 'F'}) {
+    record.format = Format::elf;
+    read_elf(bytes, options, record);
+  } else if (looks_like_fatbin(bytes, all)) {
+    record.format = Format::fatbin;
+    record.fat_binaries =
+        read_fat_binaries(bytes, all, FatbinPlace::named_section, std::nullopt, options, record.problems);
+  } else if (looks_like_ptx(bytes, all)) {
+    record.format = Format::ptx;
+    record.fat_binaries.push_back(read_ptx(bytes, all, std::nullopt, options, record.problems));
+  }
+  return record;
+}
+
+}  // namespace
+
+std::vector<FileRecord> read_binary(const std::string& path, const Bytes& bytes, const ReadOptions& options) {
+  if (!looks_like_archive(bytes)) return {read_one(path, bytes, options)};
+  FileRecord archive;
+  archive.path = path;
+  archive.size = bytes.size();
+  archive.format = Format::ar;
+  std::vector<FileRecord> records;
+  for (const ArchiveMember& member : read_archive(bytes, archive.problems)) {
+    PartBytes part(bytes, member.where);
+    FileRecord record = read_one(path + "!/" + member.name, part, options);
+    if (record.format != Format::other) records.push_back(std::move(record));
+  }
+  if (records.empty() || !archive.problems.empty()) records.insert(records.begin(), std::move(archive));
+  return records;
+}
+
+}  // namespace cudeploy
