@@ -1,0 +1,106 @@
+#!/bin/sh
+# From a fresh machine to a CUDA program in an audited bundle that runs elsewhere, one step after the other.
+# No GPU is needed. Nothing outside the build folder changes, except the packages that are installed.
+#
+#   sh examples/quickstart.sh [--toolkit DIR]
+#
+#   --toolkit DIR   the CUDA toolkit to use (the folder with bin/nvcc); then none is fetched
+#
+# Exit code: 0 done, 2 something is missing that only root can install or wrong usage, 1 a step failed.
+set -eu
+
+root=$(cd "$(dirname "$0")/.." && pwd)
+build=$root/build/quickstart
+toolkit=
+while [ $# -gt 0 ]; do
+  case $1 in
+    --toolkit) [ $# -ge 2 ] || { echo "error: --toolkit needs a folder" >&2; exit 2; }; toolkit=$2; shift 2 ;;
+    -h | --help) sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//p}' "$0"; exit 0 ;;
+    *) echo "error: unknown argument: $1" >&2; echo "hint: sh examples/quickstart.sh [--toolkit DIR]" >&2; exit 2 ;;
+  esac
+done
+
+step() { printf '\n== %s\n' "$*"; }
+
+# quietly NAME COMMAND... : what it prints goes to a log, which is shown when it fails
+quietly() {
+  log=$build/log/$1
+  shift
+  "$@" > "$log" 2>&1 || {
+    tail -n 60 "$log" >&2
+    echo "error: a step failed: $* (whole log: $log)" >&2
+    exit 1
+  }
+}
+
+# 1. What it stands on.
+step "looking for compiler, build tools and libraries"
+# shellcheck source=tests/dependencies.sh
+. "$root/tests/dependencies.sh"
+purposes="build pack"
+fetch=0
+sh "$root/tests/toolkit.sh" --would-fetch "$root/build/toolkit" "$toolkit" || fetch=$?
+case $fetch in
+  0) purposes="$purposes toolkit" ;;
+  1) ;;
+  *) exit "$fetch" ;;
+esac
+# shellcheck disable=SC2086
+need $purposes
+
+step "looking for a CUDA toolkit"
+toolkit=$(sh "$root/tests/toolkit.sh" "$root/build/toolkit" "$toolkit")
+echo "$toolkit"
+
+# CMake keeps the compiler that it met first: another toolkit starts the example anew.
+mkdir -p "$build/log"
+[ "$(cat "$build/toolkit" 2> /dev/null)" = "$toolkit" ] || rm -rf "$build/one_program"
+echo "$toolkit" > "$build/toolkit"
+
+# 2. cudeploy itself.
+jobs=$(getconf _NPROCESSORS_ONLN 2> /dev/null || echo 2)
+prefix=$build/prefix
+step "building cudeploy and installing it in $prefix"
+quietly cudeploy-configure cmake -S "$root" -B "$build/cudeploy" -G Ninja -D CMAKE_BUILD_TYPE=Release \
+  -D CUDEPLOY_BUILD_TESTS=OFF -D CMAKE_INSTALL_PREFIX="$prefix"
+quietly cudeploy-build cmake --build "$build/cudeploy" -j "$jobs"
+quietly cudeploy-install cmake --install "$build/cudeploy"
+cudeploy=$prefix/bin/cudeploy
+"$cudeploy" --version
+
+# 3. From here on a stranger, who knows find_package(cudeploy) and nothing else.
+program=$build/one_program
+step "configuring examples/one_program with find_package(cudeploy)"
+quietly program-configure env PATH="$toolkit/bin:$PATH" cmake -S "$root/examples/one_program" -B "$program" -G Ninja \
+  -D CMAKE_BUILD_TYPE=Release -D CMAKE_PREFIX_PATH="$prefix" -D CMAKE_CUDA_COMPILER="$toolkit/bin/nvcc" \
+  -D CUDAToolkit_ROOT="$toolkit"
+grep '^-- cudeploy' "$build/log/program-configure" || :
+
+step "building it; the audit is a step of the build"
+quietly program-build cmake --build "$program" -j "$jobs"
+cat "$build/log/program-build"
+
+step "packing it: TGZ and DEB"
+packages=$program/packages
+rm -rf "$packages"
+# cpack looks for its configuration where it stands.
+(cd "$program" && quietly program-pack cpack -G "TGZ;DEB" -B "$packages")
+tgz=$(echo "$packages"/*.tar.gz)
+deb=$(echo "$packages"/*.deb)
+ls -1 "$tgz" "$deb"
+
+step "auditing both packages"
+"$cudeploy" audit "$tgz"
+"$cudeploy" audit "$deb"
+
+# 4. Elsewhere: another folder, a space in its name, nothing in the environment.
+elsewhere="$build/some where else"
+step "unpacking the TGZ in \"$elsewhere\" and running the program with an empty environment"
+rm -rf "$elsewhere"
+mkdir -p "$elsewhere"
+tar -xzf "$tgz" -C "$elsewhere"
+run=$(find "$elsewhere" -name one_program -type f)
+env -i "$run"
+
+step "what each GPU generation gets from it"
+"$cudeploy" inspect "$run"

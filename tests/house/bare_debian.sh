@@ -1,0 +1,145 @@
+#!/bin/sh
+# The quickstart promises a fresh machine, and no machine of a developer is one. This makes a bare Debian of the same
+# release in a folder (no compiler, no CUDA), puts a clean checkout into it, and runs the quickstart there.
+#
+#   sh tests/house/bare_debian.sh [FOLDER]       needs root and debootstrap; 77 and a reason where they are missing
+#
+# Mirror, keys, suites and the settings of apt and pip are those of this machine. What debootstrap downloads is kept
+# in the cache ($CUDEPLOY_CACHE, else $XDG_CACHE_HOME/cudeploy or ~/.cache/cudeploy).
+set -eu
+
+root=$(cd "$(dirname "$0")/../.." && pwd)
+cache=${CUDEPLOY_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/cudeploy}
+bare=${1:-$root/build/bare_debian}
+
+cannot() {
+  echo "skipped: $*"
+  exit 77
+}
+[ "$(id -u)" = 0 ] || cannot "a chroot needs root"
+command -v debootstrap > /dev/null || cannot "debootstrap is not installed"
+suite=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
+
+# The archive of this release, "uri [keyring]", from deb822 or one-line sources.
+source_of_release() {
+  for file in /etc/apt/sources.list.d/*.sources; do
+    [ -f "$file" ] || continue
+    awk -v suite="$suite" 'function say() { if (uri != "" && mine) print uri, key; uri = key = ""; mine = 0 }
+      /^[ \t]*$/ { say() }
+      /^URIs:/ { uri = $2 }
+      /^Suites:/ { for (i = 2; i <= NF; i++) if ($i == suite) mine = 1 }
+      /^Signed-By:/ { key = $2 }
+      END { say() }' "$file"
+  done
+  for file in /etc/apt/sources.list /etc/apt/sources.list.d/*.list; do
+    [ -f "$file" ] || continue
+    sed -n 's/^deb[ \t]\{1,\}\(\[[^]]*\]\)\{0,1\}[ \t]*\([^ \t]*\)[ \t]\{1,\}\([^ \t]*\)[ \t].*/\2 \3 \1/p' "$file" |
+      awk -v suite="$suite" '$2 == suite { key = ""; if (match($0, /signed-by=[^] ]*/))
+        key = substr($0, RSTART + 10, RLENGTH - 10); print $1, key }'
+  done
+}
+found=$(source_of_release | head -n 1)
+mirror=${found%% *}
+key=${found#"$mirror"}
+key=${key# }
+[ -n "$mirror" ] || cannot "the apt sources of this machine name no archive of ${suite:-this system}"
+
+# /proc is unmounted whatever happens, so that nobody deletes through it.
+leave() {
+  umount "$bare/proc" 2> /dev/null || :
+}
+trap leave EXIT
+trap 'exit 1' HUP INT TERM
+leave
+rm -rf "$bare"
+mkdir -p "$bare" "$cache"
+
+echo "== a bare Debian $suite in $bare"
+packages=$cache/debootstrap-$suite-$(dpkg --print-architecture).tar
+# Without sandboxed users the downloads work below any folder.
+set -- --variant=minbase
+if [ -n "$key" ] && [ -f "$key" ]; then set -- "$@" --keyring="$key"; fi
+if [ ! -f "$packages" ]; then
+  debootstrap "$@" --make-tarball="$packages.new" "$suite" "$bare.download" "$mirror" > "$bare.log" 2>&1 || {
+    tail -n 20 "$bare.log"
+    rm -rf "$packages.new" "$bare.download"
+    cannot "debootstrap could not download $suite"
+  }
+  rm -rf "$bare.download"
+  mv "$packages.new" "$packages"
+fi
+debootstrap "$@" --unpack-tarball="$packages" "$suite" "$bare" "$mirror" > "$bare.log" 2>&1 || {
+  tail -n 20 "$bare.log"
+  exit 1
+}
+rm -f "$bare.log"
+
+# The settings of this machine that decide where packages come from and whom to trust.
+hand_on() {
+  for path in "$@"; do
+    [ -e "$path" ] || continue
+    mkdir -p "$bare$(dirname "$path")"
+    cp -aL "$path" "$bare$(dirname "$path")/"
+  done
+}
+rm -f "$bare/etc/apt/sources.list"
+hand_on /etc/apt/sources.list /etc/apt/sources.list.d /etc/apt/apt.conf /etc/apt/apt.conf.d /etc/apt/trusted.gpg.d \
+  /etc/apt/keyrings /etc/apt/auth.conf.d /usr/share/keyrings /etc/pip.conf /etc/ssl/certs /usr/local/share/ca-certificates \
+  /etc/resolv.conf /etc/hosts
+# Other archives than Debian's have no part in this, and may want tools that a bare system lacks.
+for file in "$bare"/etc/apt/sources.list.d/*; do
+  [ -f "$file" ] && ! grep -q "$suite" "$file" && rm -f "$file"
+done
+mount -t proc proc "$bare/proc"
+
+for path in usr/bin/cc usr/bin/c++ usr/bin/cmake usr/bin/nvcc usr/local/cuda; do
+  if [ -e "$bare/$path" ]; then
+    echo "error: the bare Debian is not bare: /$path"
+    exit 1
+  fi
+done
+
+echo "== a clean checkout in it"
+mkdir -p "$bare/opt/cudeploy"
+if [ -e "$root/.git" ]; then
+  # What is in the work tree, so that a change can be tried before it is committed.
+  (cd "$root" && git -c safe.directory='*' ls-files -z --cached --others --exclude-standard |
+    tar --null -T - --ignore-failed-read -cf -) | tar -xf - -C "$bare/opt/cudeploy"
+else
+  (cd "$root" && tar --exclude=./build -cf - .) | tar -xf - -C "$bare/opt/cudeploy"
+fi
+
+# Settings in the environment go along: of pip, of proxies, of certificates.
+set -- PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8
+for name in $(env | sed -n 's/^\(PIP_[A-Z_]*\|[a-zA-Z]*_proxy\|[A-Z]*_PROXY\|SSL_CERT_FILE\|SSL_CERT_DIR\|REQUESTS_CA_BUNDLE\)=.*/\1/p'); do
+  eval "value=\$$name"
+  # A folder of this machine is not in the bare one.
+  # shellcheck disable=SC2154
+  case $value in
+    /*) [ -e "$bare$value" ] || continue ;;
+  esac
+  set -- "$@" "$name=$value"
+done
+
+echo "== without root it says what is missing, and stops"
+chroot "$bare" env -i "$@" setpriv --reuid 65534 --regid 65534 --clear-groups \
+  sh /opt/cudeploy/examples/quickstart.sh > "$bare/opt/without-root" 2>&1 && code=0 || code=$?
+cat "$bare/opt/without-root"
+if [ "$code" != 2 ] || ! grep -q 'apt-get install.* liblief-dev' "$bare/opt/without-root"; then
+  echo "error: expected exit code 2 and the list of packages, found exit code $code"
+  exit 1
+fi
+
+echo "== the quickstart"
+chroot "$bare" env -i "$@" sh /opt/cudeploy/examples/quickstart.sh
+echo "== again: all is there"
+start=$(date +%s)
+chroot "$bare" env -i "$@" sh /opt/cudeploy/examples/quickstart.sh > "$bare/opt/second-run" 2>&1 || {
+  tail -n 40 "$bare/opt/second-run"
+  exit 1
+}
+seconds=$(($(date +%s) - start))
+echo "second run: $seconds s"
+[ "$seconds" -lt 60 ] || { echo "error: the second run takes $seconds s, expected less than 60"; exit 1; }
+leave
+rm -rf "$bare"
