@@ -14,15 +14,18 @@ from pathlib import Path
 # its own. What reads and what judges meet only in the inspect record.
 READING = [
     ["bytes", "inspect_record"],
-    ["ptx", "cubin", "decompress", "runtime_copies", "slice"],
+    ["archive", "payload", "ptx", "runtime_copies", "slice"],
+    ["cubin"],
     ["fatbin"],
     ["binary"],
     ["worker"],
     ["package"],
 ]
 JUDGING = [
-    ["inspect_record", "policy"],
-    ["gpu", "rule", "closure"],
+    ["inspect_record", "nearest"],
+    ["policy"],
+    ["closure", "gpu"],
+    ["rule"],
     ["report"],
 ]
 TOP = ["main"]
