@@ -1,0 +1,143 @@
+# One jump per API function of the CUDA runtime, and the binder that fills the jumps at the first call.
+# Plain GNU assembler text without a preprocessor: `cudeploy link-kit` puts it into entries.cpp, followed by
+# one line `cudeploy_entry INDEX, NAME` per function, names ascending. `cudeploy_branch_targets` is set before.
+#
+# A call of NAME arrives at __wrap_NAME (the linker's --wrap), jumps through slot INDEX, and so costs one
+# instruction. A slot holds its `first call` stub until the copy is bound. The original is __real_NAME.
+
+.macro cudeploy_landing
+  .if cudeploy_branch_targets
+    endbr64
+  .endif
+.endm
+
+.macro cudeploy_tables index, name
+  .section .data.rel.local.cudeploy, "aw", @progbits
+  .quad .Lcudeploy_first_\index
+  .section .rodata.cudeploy_functions, "a", @progbits
+  .long __real_\name - .
+  .section .rodata.cudeploy_names, "a", @progbits
+  .asciz "\name"
+  .section .text.cudeploy, "ax", @progbits
+.Lcudeploy_first_\index:
+  cudeploy_landing
+  movl $\index, %r11d
+  jmp cudeploy_first_call
+.endm
+
+.macro cudeploy_entry index, name
+  cudeploy_tables \index, \name
+  .balign 8
+  .globl __wrap_\name
+  .hidden __wrap_\name
+  .type __wrap_\name, @function
+__wrap_\name:
+  cudeploy_landing
+  jmp *cudeploy_slots + 8 * \index(%rip)
+  .size __wrap_\name, . - __wrap_\name
+.endm
+
+# The call passes through the observer cudeploy_recorded_NAME of report.cpp, which goes on to cudeploy_next_NAME.
+.macro cudeploy_recorded_entry index, name
+  cudeploy_tables \index, \name
+  .balign 8
+  .globl cudeploy_next_\name
+  .hidden cudeploy_next_\name
+  .type cudeploy_next_\name, @function
+cudeploy_next_\name:
+  cudeploy_landing
+  jmp *cudeploy_slots + 8 * \index(%rip)
+  .size cudeploy_next_\name, . - cudeploy_next_\name
+  .globl __wrap_\name
+  .hidden __wrap_\name
+  .type __wrap_\name, @function
+__wrap_\name:
+  cudeploy_landing
+  jmp cudeploy_recorded_\name
+  .size __wrap_\name, . - __wrap_\name
+.endm
+
+.macro cudeploy_end
+  .section .text.cudeploy, "ax", @progbits
+  .cfi_endproc
+  .section .note.GNU-stack, "", @progbits
+  .text
+.endm
+
+.hidden cudeploy_bind
+
+  .section .data.rel.local.cudeploy, "aw", @progbits
+  .balign 8
+  .globl cudeploy_slots
+  .hidden cudeploy_slots
+cudeploy_slots:
+  .section .rodata.cudeploy_functions, "a", @progbits
+  .balign 4
+  .globl cudeploy_functions
+  .hidden cudeploy_functions
+cudeploy_functions:
+  .section .rodata.cudeploy_names, "a", @progbits
+  .globl cudeploy_names
+  .hidden cudeploy_names
+cudeploy_names:
+
+# void *cudeploy_bind(uint32_t index): binds the copy, returns where calls of name INDEX go.
+# Arrives here: index in %r11d, everything else as the caller left it. Arguments of the psABI: %rdi %rsi %rdx
+# %rcx %r8 %r9, %xmm0-7, %al (vector count of a variadic call), %r10 (static chain). No function of the runtime
+# takes a 256- or 512-bit vector, so the upper parts of the vector registers hold no argument.
+# Frame below %rbp: eight general registers (64 bytes), eight vectors (128 bytes), all 16-aligned.
+  .section .text.cudeploy, "ax", @progbits
+  .balign 16
+  .type cudeploy_first_call, @function
+cudeploy_first_call:
+  .cfi_startproc
+  pushq %rbp
+  .cfi_def_cfa_offset 16
+  .cfi_offset %rbp, -16
+  movq %rsp, %rbp
+  .cfi_def_cfa_register %rbp
+  subq $192, %rsp
+  movq %rdi, -8(%rbp)
+  movq %rsi, -16(%rbp)
+  movq %rdx, -24(%rbp)
+  movq %rcx, -32(%rbp)
+  movq %r8, -40(%rbp)
+  movq %r9, -48(%rbp)
+  movq %rax, -56(%rbp)
+  movq %r10, -64(%rbp)
+  movaps %xmm0, -80(%rbp)
+  movaps %xmm1, -96(%rbp)
+  movaps %xmm2, -112(%rbp)
+  movaps %xmm3, -128(%rbp)
+  movaps %xmm4, -144(%rbp)
+  movaps %xmm5, -160(%rbp)
+  movaps %xmm6, -176(%rbp)
+  movaps %xmm7, -192(%rbp)
+  movl %r11d, %edi
+  call cudeploy_bind
+  movq %rax, %r11
+  movq -8(%rbp), %rdi
+  movq -16(%rbp), %rsi
+  movq -24(%rbp), %rdx
+  movq -32(%rbp), %rcx
+  movq -40(%rbp), %r8
+  movq -48(%rbp), %r9
+  movq -56(%rbp), %rax
+  movq -64(%rbp), %r10
+  movaps -80(%rbp), %xmm0
+  movaps -96(%rbp), %xmm1
+  movaps -112(%rbp), %xmm2
+  movaps -128(%rbp), %xmm3
+  movaps -144(%rbp), %xmm4
+  movaps -160(%rbp), %xmm5
+  movaps -176(%rbp), %xmm6
+  movaps -192(%rbp), %xmm7
+  leave
+  .cfi_def_cfa %rsp, 8
+  jmp *%r11
+  .cfi_endproc
+  .size cudeploy_first_call, . - cudeploy_first_call
+
+# All entries and stubs are frameless: one unwind description serves them all, until cudeploy_end.
+  .balign 16
+  .cfi_startproc
