@@ -22,15 +22,15 @@ enum class CubinDetail {
 
 /// What one cubin says of itself.
 struct CubinFacts {
-  std::uint64_t size = 0;                    ///< bytes up to the end of its last header table or section
-  std::uint8_t abi = 0;                      ///< EI_ABIVERSION: 7 up to CUDA 12.9 below sm_100, else 8
-  std::uint32_t arch = 0;                    ///< 90 is sm_90
-  std::optional<std::string> variant;        ///< "", "a", "f"; null where the cubin does not tell "" from "f"
-  bool arch_specific = false;                ///< it runs on exactly its own architecture
-  bool relocatable = false;                  ///< still has to be device-linked
-  std::optional<std::string> toolkit;        ///< "13.0.88", or "12.4" where only that is kept
+  std::uint64_t size = 0;              ///< bytes up to the end of its last header table or section
+  std::uint8_t abi = 0;                ///< EI_ABIVERSION: 7 up to CUDA 12.9 below sm_100, else 8
+  std::uint32_t arch = 0;              ///< 90 is sm_90
+  std::optional<std::string> variant;  ///< "", "a", "f"; null where the cubin does not tell "" from "f"
+  bool arch_specific = false;          ///< it runs on exactly its own architecture
+  bool relocatable = false;            ///< still has to be device-linked
+  std::optional<std::string> toolkit;  ///< "13.0.88", or "12.4" where only that is kept
   std::optional<std::uint32_t> kernel_count;
-  std::vector<Kernel> kernels;               ///< with CubinDetail::kernels, sorted by name
+  std::vector<Kernel> kernels;  ///< with CubinDetail::kernels, sorted by name
 };
 
 /// Reads the cubin at the start of `where`. On failure nothing, and `fault` says field, expected, found.

@@ -20,8 +20,8 @@ struct PtxFacts {
   std::string variant;                      ///< "", "a" or "f"
   std::vector<std::string> target_options;  ///< words after the architecture in .target: "debug"
   std::optional<std::uint32_t> address_size;
-  std::optional<std::string> toolkit;       ///< from nvcc's comment; fat binaries hold PTX without comments
-  std::vector<std::string> kernels;         ///< names of the .entry directives, sorted
+  std::optional<std::string> toolkit;  ///< from nvcc's comment; fat binaries hold PTX without comments
+  std::vector<std::string> kernels;    ///< names of the .entry directives, sorted
 };
 
 /// Reads a PTX text (a NUL ends it). On failure nothing, and `fault` says field, expected, found.
