@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,10 @@ struct CubinFacts {
 
 /// Reads the cubin at the start of `where`. On failure nothing, and `fault` says field, expected, found.
 std::optional<CubinFacts> read_cubin_facts(const Bytes& bytes, Extent where, CubinDetail detail, std::string& fault);
+
+/// True when the records of a .nv.compat section, or of its copy in an entry header, say that the code runs on
+/// exactly its own architecture.
+bool compat_says_arch_specific(std::span<const std::byte> compat);
 
 /// True when `where` starts with the ELF header of a cubin (64 bits, EM_CUDA).
 bool looks_like_cubin(const Bytes& bytes, Extent where);

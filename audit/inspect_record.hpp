@@ -123,8 +123,8 @@ struct FileRecord {
 /// What ships together. Kept in the record, so that a saved one is judged as the files themselves would be.
 struct BundleRecord {
   enum class Kind { files, folder, package } kind = Kind::files;
-  std::string name;                          ///< path of the package or folder; "" for files named one by one
-  std::vector<std::string> files;            ///< paths of the records in it, sorted
+  std::string name;                ///< path of the package or folder; "" for files named one by one
+  std::vector<std::string> files;  ///< paths of the records in it, sorted
   std::map<std::string, std::string> links;  ///< symbolic links that ship with them: path -> what the link says
 };
 
@@ -133,6 +133,9 @@ struct InspectRecord {
   std::vector<FileRecord> files;
   std::vector<BundleRecord> bundles;
 };
+
+/// The most bytes that one device code image may take when decompressed; a larger one is not looked into.
+inline constexpr std::uint64_t largest_image = 128u << 20;
 
 /// How much of a file to read. By default headers only.
 struct ReadOptions {
