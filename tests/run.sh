@@ -36,7 +36,7 @@ case $fetch in
   *) exit "$fetch" ;;
 esac
 if [ "$all" = yes ]; then
-  purposes="$purposes all"
+  purposes="$purposes static all"
   labels="$labels|corpus|fuzz|toolkits|bench|tidy|chroot"
 fi
 # shellcheck disable=SC2086

@@ -1,0 +1,57 @@
+#!/bin/sh
+# The command goes into containers that have nothing, so what is released has to need nothing. This makes the release
+# packages, audits them with the command that is in them, and runs it where there is no libc.
+#
+#   sh tests/house/release.sh CUDEPLOY_TO_JUDGE_WITH FOLDER         77 and a reason where something is missing
+set -eu
+
+root=$(cd "$(dirname "$0")/../.." && pwd)
+judge=$1
+folder=$2
+
+# shellcheck source=tests/dependencies.sh
+. "$root/tests/dependencies.sh"
+for package in $(packages_for static); do
+  dpkg-query -W "$package" > /dev/null 2>&1 || { echo "skipped: $package is not installed"; exit 77; }
+done
+
+mkdir -p "$folder"
+cmake -S "$root" -B "$folder/build" -G Ninja -D CMAKE_BUILD_TYPE=Release -D CUDEPLOY_BUILD_TESTS=OFF \
+  -D CUDEPLOY_STATIC=ON > "$folder/log"
+cmake --build "$folder/build" >> "$folder/log" 2>&1 || { tail -n 40 "$folder/log"; exit 1; }
+rm -rf "$folder/packages"
+(cd "$folder/build" && cpack -G "TGZ;DEB" -B "$folder/packages")
+tgz=$(echo "$folder"/packages/*.tar.gz)
+deb=$(echo "$folder"/packages/*.deb)
+
+echo "== both packages, judged"
+"$judge" audit "$tgz" "$deb"
+
+echo "== the DEB, as dpkg sees it"
+dpkg-deb --info "$deb"
+if [ "$(dpkg-deb --field "$deb" Depends)" != "" ]; then
+  echo "error: a static command depends on: $(dpkg-deb --field "$deb" Depends)"
+  exit 1
+fi
+
+echo "== unpacked, moved, without a libc"
+rm -rf "$folder/nothing"
+mkdir -p "$folder/nothing/moved here"
+tar -xzf "$tgz" -C "$folder/nothing/moved here" --strip-components=1
+command="$folder/nothing/moved here/bin/cudeploy"
+if readelf -lW "$command" | grep INTERP; then
+  echo "error: $command asks for a loader"
+  exit 1
+fi
+if [ "$(id -u)" = 0 ]; then
+  inside="/moved here/bin/cudeploy"
+  set -- chroot "$folder/nothing" "$inside"
+else
+  inside=$command
+  set -- env -i "$command"
+fi
+"$@" --version
+# It can read itself: workers, LIEF and the report work in there.
+"$@" inspect "$inside" > "$folder/seen" || { cat "$folder/seen"; exit 1; }
+grep -q x86_64 "$folder/seen" || { echo "error: nothing was read:"; cat "$folder/seen"; exit 1; }
+echo "$(stat -c %s "$command") bytes"
