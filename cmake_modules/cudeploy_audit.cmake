@@ -1,0 +1,114 @@
+#[=======================================================================[.rst:
+cudeploy_audit
+--------------
+
+.. versionadded:: 1.0
+
+Judges a target after it was linked: would it run where it is meant to?
+
+.. code-block:: cmake
+
+  cudeploy_audit(<target> [LEVEL error|warn|off] [POLICY <name>|<file>] [GPUS <gpu>...] [DRIVER <version>])
+
+``LEVEL``
+  ``error`` (default): the build fails when the policy finds an error. ``warn``: findings are shown, the build goes on.
+  ``off``: nothing is done.
+``POLICY``
+  A built-in policy or a TOML file, relative to the current source folder. Default: ``default``.
+``GPUS``, ``DRIVER``
+  What is wanted. Default: what :command:`cudeploy_device_code` was told.
+
+The audit is a step of its own (``<target>_audit``, part of ``all``) that runs when the file or the policy changed, and again
+when it failed, without linking again. The file stays where it is. The report lies beside the target, as
+``<file>.audit.json``. Search paths are judged as they will be installed. The target ``cudeploy_audit_all`` runs
+the audits of all targets. A second call with the same values does nothing; with other values it is an error.
+#]=======================================================================]
+include_guard(GLOBAL)
+include("${CMAKE_CURRENT_LIST_DIR}/nearest_word.cmake")
+
+function(cudeploy_audit target)
+  list(APPEND CMAKE_MESSAGE_CONTEXT "cudeploy_audit")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "LEVEL;POLICY;DRIVER" "GPUS")
+  _cudeploy_check_leftovers(cudeploy_audit arg LEVEL POLICY GPUS DRIVER)
+  _cudeploy_check_target(cudeploy_audit target "${target}"
+    EXECUTABLE SHARED_LIBRARY MODULE_LIBRARY STATIC_LIBRARY)
+  if(NOT DEFINED arg_LEVEL)
+    set(arg_LEVEL error)
+  endif()
+  _cudeploy_check_choice(cudeploy_audit LEVEL "${arg_LEVEL}" error warn off)
+  if(NOT DEFINED arg_POLICY)
+    set(arg_POLICY default)
+  endif()
+  _cudeploy_policy_file(cudeploy_audit policy policy_file "${arg_POLICY}")
+
+  set(wanted "LEVEL ${arg_LEVEL} POLICY ${policy} GPUS ${arg_GPUS} DRIVER ${arg_DRIVER}")
+  get_target_property(before "${target}" _CUDEPLOY_AUDIT)
+  if(before STREQUAL wanted)
+    return()
+  elseif(before)
+    message(FATAL_ERROR "cudeploy_audit: ${target}: called before with other values\n  before: ${before}\n  now:    ${wanted}\n"
+      "  hint: keep one of the two calls")
+  endif()
+  set_target_properties("${target}" PROPERTIES _CUDEPLOY_AUDIT "${wanted}")
+  if(arg_LEVEL STREQUAL "off")
+    return()
+  endif()
+  if(NOT TARGET cudeploy::cudeploy)
+    message(FATAL_ERROR "cudeploy_audit: ${target}: the command cudeploy is not there\n"
+      "  hint: find_package(cudeploy COMPONENTS audit runtime)")
+  endif()
+
+  # What the functions noted on the target may still change after this call, so it is read when the build is generated.
+  if(arg_GPUS)
+    list(JOIN arg_GPUS "," gpus)
+    string(REGEX REPLACE "[af]" "" gpus "${gpus}")
+    set(gpus_option "--gpus;${gpus}")
+  else()
+    set(known "$<TARGET_PROPERTY:${target},_CUDEPLOY_GPU_NUMBERS>")
+    set(gpus_option "$<$<BOOL:${known}>:--gpus;$<JOIN:${known},$<COMMA>>>")
+  endif()
+  if(DEFINED arg_DRIVER)
+    set(driver_option "--driver;${arg_DRIVER}")
+  else()
+    set(known "$<TARGET_PROPERTY:${target},CUDEPLOY_DRIVER>")
+    set(driver_option "$<$<BOOL:${known}>:--driver;${known}>")
+  endif()
+  set(install_rpath "$<JOIN:$<TARGET_GENEX_EVAL:${target},$<TARGET_PROPERTY:${target},INSTALL_RPATH>>,:>")
+
+  set(fail_on error)
+  if(arg_LEVEL STREQUAL "warn")
+    set(fail_on never)
+  endif()
+  set(folder "${CMAKE_CURRENT_BINARY_DIR}/cudeploy/audit/$<CONFIG>")
+  set(stamp "${folder}/${target}.ok")
+  set(report "$<TARGET_FILE:${target}>.audit.json")
+  add_custom_command(
+    OUTPUT "${stamp}"
+    COMMAND "${CMAKE_COMMAND}" -E make_directory "${folder}"
+    COMMAND cudeploy::cudeploy audit --stage link "--install-rpath=${install_rpath}" --policy "${policy}"
+            "${gpus_option}" "${driver_option}" --fail-on ${fail_on} --format json --output "${report}" "$<TARGET_FILE:${target}>"
+    COMMAND "${CMAKE_COMMAND}" -E touch "${stamp}"
+    DEPENDS "${target}" "$<TARGET_FILE:cudeploy::cudeploy>" ${policy_file}
+    COMMENT "Auditing ${target}"
+    COMMAND_EXPAND_LISTS VERBATIM)
+  add_custom_target(${target}_audit ALL DEPENDS "${stamp}")
+  if(NOT TARGET cudeploy_audit_all)
+    add_custom_target(cudeploy_audit_all)
+  endif()
+  add_dependencies(cudeploy_audit_all ${target}_audit)
+endfunction()
+
+# A policy is named, or a file: then its full path, and the same again as a file to depend on.
+function(_cudeploy_policy_file function policy policy_file value)
+  cmake_path(ABSOLUTE_PATH value BASE_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}" NORMALIZE OUTPUT_VARIABLE file)
+  if(EXISTS "${file}" AND NOT IS_DIRECTORY "${file}")
+    set(${policy} "${file}" PARENT_SCOPE)
+    set(${policy_file} "${file}" PARENT_SCOPE)
+  elseif(value MATCHES "[/.]")
+    message(FATAL_ERROR "${function}: there is no policy file ${file}\n"
+      "  hint: POLICY takes a built-in name or a TOML file, relative to ${CMAKE_CURRENT_SOURCE_DIR}")
+  else()
+    set(${policy} "${value}" PARENT_SCOPE)
+    set(${policy_file} "" PARENT_SCOPE)
+  endif()
+endfunction()

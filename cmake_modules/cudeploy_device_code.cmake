@@ -1,0 +1,146 @@
+#[=======================================================================[.rst:
+cudeploy_device_code
+--------------------
+
+.. versionadded:: 1.0
+
+Which GPUs a target runs on, and what happens on the GPUs that come after it.
+
+.. code-block:: cmake
+
+  cudeploy_device_code(<target> GPUS <gpu>... [PTX <gpu>...|none] [DRIVER <version>])
+
+``GPUS``
+  Compute capabilities to compile machine code (cubins) for: ``80 90 120``, exact ones (``90a``) and families
+  (``100f``) included. Each name is checked against the compiler that is there.
+``PTX``
+  Compute capabilities to add PTX for. PTX runs on any GPU that is as new or newer, compiled by the driver when
+  the program starts. Default: the lowest and the highest of GPUS, without ``a`` or ``f``, since PTX for an exact GPU is
+  no fallback. ``none`` adds none: such a program does not run on GPUs that are released later.
+``DRIVER``
+  The oldest driver that the program shall run on, such as ``535.54``. Decides the compression of device code:
+  what nvcc 13 compresses by default cannot be read by drivers before 550.54.14.
+
+Kernels of one library must not be found by another one that has a kernel of the same name: a launch would end in the
+wrong library's CUDA runtime. So the host side of kernels is kept out of the dynamic symbol table, by the compiler's own
+options where it has them, else by hidden visibility, unless the target sets CUDA_VISIBILITY_PRESET itself.
+
+Sets the target properties CUDA_ARCHITECTURES, CUDEPLOY_GPUS, CUDEPLOY_PTX and CUDEPLOY_DRIVER. A second call with the same
+values does nothing; with other values it is an error.
+#]=======================================================================]
+include_guard(GLOBAL)
+include("${CMAKE_CURRENT_LIST_DIR}/nearest_word.cmake")
+include("${CMAKE_CURRENT_LIST_DIR}/compiler_dry_run.cmake")
+
+function(cudeploy_device_code target)
+  list(APPEND CMAKE_MESSAGE_CONTEXT "cudeploy_device_code")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "DRIVER" "GPUS;PTX")
+  set(keywords GPUS PTX DRIVER)
+  _cudeploy_check_leftovers(cudeploy_device_code arg ${keywords})
+  _cudeploy_check_target(cudeploy_device_code target "${target}"
+    EXECUTABLE SHARED_LIBRARY MODULE_LIBRARY STATIC_LIBRARY OBJECT_LIBRARY)
+  if(NOT arg_GPUS)
+    message(FATAL_ERROR "cudeploy_device_code: ${target}: GPUS is missing\n  hint: GPUS 80 90 120")
+  endif()
+  get_property(languages GLOBAL PROPERTY ENABLED_LANGUAGES)
+  if(NOT "CUDA" IN_LIST languages)
+    message(FATAL_ERROR "cudeploy_device_code: ${target}: the project has not enabled CUDA\n"
+      "  hint: project(... LANGUAGES CXX CUDA)")
+  endif()
+  if(DEFINED arg_DRIVER AND NOT arg_DRIVER MATCHES "^[0-9]+\\.[0-9]+(\\.[0-9]+)?$")
+    message(FATAL_ERROR "cudeploy_device_code: ${target}: DRIVER is \"${arg_DRIVER}\", expected a driver version\n"
+      "  hint: DRIVER 535.54 or DRIVER 535.54.03")
+  endif()
+
+  list(REMOVE_DUPLICATES arg_GPUS)
+  list(SORT arg_GPUS COMPARE NATURAL)
+  _cudeploy_check_gpu_names(cudeploy_device_code GPUS "${arg_GPUS}" ${keywords})
+  if(NOT DEFINED arg_PTX)
+    list(TRANSFORM arg_GPUS REPLACE "[af]$" "" OUTPUT_VARIABLE plain)
+    list(SORT plain COMPARE NATURAL)
+    list(GET plain 0 lowest)
+    list(GET plain -1 highest)
+    set(arg_PTX ${lowest} ${highest})
+  elseif(arg_PTX STREQUAL "none")
+    set(arg_PTX "")
+  else()
+    _cudeploy_check_gpu_names(cudeploy_device_code PTX "${arg_PTX}" ${keywords} none)
+  endif()
+  list(REMOVE_DUPLICATES arg_PTX)
+  list(SORT arg_PTX COMPARE NATURAL)
+
+  set(wanted "GPUS ${arg_GPUS} PTX ${arg_PTX} DRIVER ${arg_DRIVER}")
+  get_target_property(before "${target}" _CUDEPLOY_DEVICE_CODE)
+  if(before STREQUAL wanted)
+    return()
+  elseif(before)
+    message(FATAL_ERROR "cudeploy_device_code: ${target}: called before with other values\n"
+      "  before: ${before}\n  now:    ${wanted}\n  hint: keep one of the two calls")
+  endif()
+
+  set(architectures ${arg_GPUS})
+  list(TRANSFORM architectures APPEND "-real")
+  foreach(gpu IN LISTS arg_PTX)
+    list(APPEND architectures "${gpu}-virtual")
+  endforeach()
+  # What a GPU is called by its compute capability alone: what the audit is asked about.
+  list(TRANSFORM arg_GPUS REPLACE "[af]$" "" OUTPUT_VARIABLE numbers)
+  list(REMOVE_DUPLICATES numbers)
+  set_target_properties("${target}" PROPERTIES
+    _CUDEPLOY_DEVICE_CODE "${wanted}"
+    _CUDEPLOY_GPU_NUMBERS "${numbers}"
+    CUDA_ARCHITECTURES "${architectures}"
+    CUDEPLOY_GPUS "${arg_GPUS}"
+    CUDEPLOY_PTX "${arg_PTX}"
+    CUDEPLOY_DRIVER "${arg_DRIVER}")
+  if(NOT CMAKE_CUDA_COMPILER_ID STREQUAL "NVIDIA")
+    message(STATUS "cudeploy: ${target}: ${CMAKE_CUDA_COMPILER_ID} is not nvcc: GPU names, kernel visibility and compression \
+are left as they are")
+    return()
+  endif()
+
+  _cudeploy_hide_kernels("${target}")
+  _cudeploy_choose_compression("${target}" "${arg_DRIVER}")
+  # Without it the names of temporary files, and so of local symbols, hold a process number: other bytes in each build.
+  _cudeploy_compiler_accepts(has_objdir --objdir-as-tempdir)
+  if(has_objdir)
+    set_property(TARGET "${target}" APPEND PROPERTY COMPILE_OPTIONS "$<$<COMPILE_LANGUAGE:CUDA>:--objdir-as-tempdir>")
+  endif()
+endfunction()
+
+# Keeps kernel stubs out of the dynamic symbol table.
+function(_cudeploy_hide_kernels target)
+  set(complete TRUE)
+  foreach(option IN ITEMS -static-global-template-stub=true -device-entity-has-hidden-visibility=true)
+    _cudeploy_compiler_accepts(known ${option})
+    if(known)
+      # Both are defaults since CUDA 13; said again, since a project may have turned them off for all targets.
+      set_property(TARGET "${target}" APPEND PROPERTY COMPILE_OPTIONS "$<$<COMPILE_LANGUAGE:CUDA>:${option}>")
+    else()
+      set(complete FALSE)
+    endif()
+  endforeach()
+  get_target_property(chosen "${target}" CUDA_VISIBILITY_PRESET)
+  if(NOT complete AND NOT chosen)
+    set_target_properties("${target}" PROPERTIES CUDA_VISIBILITY_PRESET hidden)
+    get_target_property(type "${target}" TYPE)
+    if(type MATCHES "^(SHARED|MODULE)_LIBRARY$")
+      message(STATUS "cudeploy: ${target}: nvcc ${CMAKE_CUDA_COMPILER_VERSION} cannot hide kernels alone, so symbols of its .cu \
+files are hidden by default: mark what others call with __attribute__((visibility(\"default\")))")
+    endif()
+  endif()
+endfunction()
+
+# zstd (what --compress-mode other than none and speed writes, and the default since CUDA 13) needs a driver of 550.54.14.
+function(_cudeploy_choose_compression target driver)
+  if(driver STREQUAL "" OR driver VERSION_GREATER_EQUAL 550.54.14)
+    return()
+  endif()
+  _cudeploy_compiler_accepts(known --compress-mode=speed)
+  if(NOT known)
+    return()  # a compiler without the option writes LZ4, which every driver reads
+  endif()
+  set_property(TARGET "${target}" APPEND PROPERTY COMPILE_OPTIONS "$<$<COMPILE_LANGUAGE:CUDA>:--compress-mode=speed>")
+  set_property(TARGET "${target}" APPEND PROPERTY LINK_OPTIONS "$<DEVICE_LINK:--compress-mode=speed>")
+  message(STATUS "cudeploy: ${target}: driver ${driver} cannot read zstd (550.54.14 can), so device code is compressed with LZ4")
+endfunction()

@@ -1,0 +1,112 @@
+#[=======================================================================[.rst:
+cudeploy_link_runtime
+---------------------
+
+.. versionadded:: 1.0
+
+Which CUDA runtime a target brings or asks for. Works for targets of C, C++ and CUDA: CMake's own property
+CUDA_RUNTIME_LIBRARY reaches only targets with CUDA sources.
+
+.. code-block:: cmake
+
+  cudeploy_link_runtime(<target> unified|shared|static|none [ANCHOR exported|hidden])
+
+``unified``
+  The static runtime, joined with every other unified copy in the process: kernels, ``__device__`` variables and
+  the last error are then the same for the program and its plugins. Links ``cudeploy::runtime``.
+``shared``
+  libcudart.so of the toolkit; :command:`cudeploy_package` puts it into the bundle.
+``static``
+  NVIDIA's static runtime as it is: a private state in each program and library.
+``none``
+  No runtime: for programs that open the driver themselves.
+``ANCHOR``
+  Only for ``unified``. ``exported`` (default): the mark of the copy is shown under a symbol version, for nm and gdb.
+  ``hidden``: not; for libraries that have a version script of their own, beside which GNU ld takes no second one.
+
+The compiler's default is turned off (CUDA_RUNTIME_LIBRARY None), so that exactly one runtime is linked. Compiler, headers and
+runtime must be of one toolkit, else this stops with all paths. Targets that are linked together must agree: unified, shared
+and static do not mix, and the message names both. A second call with the same values does nothing.
+#]=======================================================================]
+include_guard(GLOBAL)
+include("${CMAKE_CURRENT_LIST_DIR}/nearest_word.cmake")
+include("${CMAKE_CURRENT_LIST_DIR}/unified_runtime.cmake")
+include("${CMAKE_CURRENT_LIST_DIR}/runtime_agreement.cmake")
+
+function(cudeploy_link_runtime target mode)
+  list(APPEND CMAKE_MESSAGE_CONTEXT "cudeploy_link_runtime")
+  cmake_parse_arguments(PARSE_ARGV 2 arg "" "ANCHOR" "")
+  _cudeploy_check_leftovers(cudeploy_link_runtime arg ANCHOR unified shared static none)
+  _cudeploy_check_target(cudeploy_link_runtime target "${target}"
+    EXECUTABLE SHARED_LIBRARY MODULE_LIBRARY STATIC_LIBRARY OBJECT_LIBRARY)
+  _cudeploy_check_choice(cudeploy_link_runtime runtime "${mode}" unified shared static none)
+  if(NOT DEFINED arg_ANCHOR)
+    set(arg_ANCHOR exported)
+  elseif(NOT mode STREQUAL "unified")
+    message(FATAL_ERROR "cudeploy_link_runtime: ${target}: ANCHOR with ${mode}\n  hint: only a unified copy has an anchor")
+  endif()
+  _cudeploy_check_choice(cudeploy_link_runtime ANCHOR "${arg_ANCHOR}" exported hidden)
+
+  set(wanted "${mode} ANCHOR ${arg_ANCHOR}")
+  get_target_property(before "${target}" _CUDEPLOY_LINK_RUNTIME)
+  if(before STREQUAL wanted)
+    return()
+  elseif(before)
+    message(FATAL_ERROR "cudeploy_link_runtime: ${target}: called before with other values\n"
+      "  before: ${before}\n  now:    ${wanted}\n  hint: keep one of the two calls")
+  endif()
+
+  set(libraries "")
+  if(mode STREQUAL "unified")
+    _cudeploy_make_runtime(problem)
+    if(problem)
+      message(FATAL_ERROR "cudeploy_link_runtime: ${target}: ${problem}")
+    endif()
+    if(arg_ANCHOR STREQUAL "hidden")
+      set(libraries cudeploy::runtime_hidden)
+    else()
+      set(libraries cudeploy::runtime)
+    endif()
+    # CUDA may have been enabled since the runtime was made.
+    get_property(archive GLOBAL PROPERTY CUDEPLOY_CUDART_STATIC)
+    _cudeploy_check_one_toolkit("${archive}")
+  elseif(NOT mode STREQUAL "none")
+    _cudeploy_find_toolkit(problem)
+    string(TOUPPER "CUDEPLOY_CUDART_${mode}" property)
+    get_property(runtime GLOBAL PROPERTY ${property})
+    if(NOT problem AND NOT runtime)
+      set(problem "the toolkit has no ${mode} CUDA runtime")
+    endif()
+    if(problem)
+      message(FATAL_ERROR "cudeploy_link_runtime: ${target}: ${problem}")
+    endif()
+    _cudeploy_check_one_toolkit("${runtime}")
+    get_property(include GLOBAL PROPERTY CUDEPLOY_CUDA_INCLUDE)
+    set_property(TARGET "${target}" APPEND PROPERTY INCLUDE_DIRECTORIES "${include}")
+    set(libraries "${runtime}")
+    if(mode STREQUAL "static" AND CMAKE_SYSTEM_NAME STREQUAL "Linux")
+      list(APPEND libraries pthread dl rt)
+    endif()
+  endif()
+  if(NOT mode STREQUAL "none")
+    # CUDA_RUNTIME_LIBRARY None drops it too, and kernels that launch kernels need it.
+    get_property(cudadevrt GLOBAL PROPERTY CUDEPLOY_CUDADEVRT)
+    if(cudadevrt)
+      list(PREPEND libraries "${cudadevrt}")
+    endif()
+  endif()
+
+  set_target_properties("${target}" PROPERTIES
+    _CUDEPLOY_LINK_RUNTIME "${wanted}"
+    CUDEPLOY_RUNTIME "${mode}"
+    CUDA_RUNTIME_LIBRARY None)
+  # Properties, since target_link_libraries would force its keyword or its plain form on the project, and refuses targets
+  # of other folders in older projects.
+  set_property(TARGET "${target}" APPEND PROPERTY LINK_LIBRARIES ${libraries})
+  get_target_property(type "${target}" TYPE)
+  if(type MATCHES "^(STATIC|OBJECT)_LIBRARY$")
+    list(TRANSFORM libraries REPLACE "^(.+)$" "$<LINK_ONLY:\\1>")
+    set_property(TARGET "${target}" APPEND PROPERTY INTERFACE_LINK_LIBRARIES ${libraries})
+  endif()
+  _cudeploy_watch_runtime_agreement("${target}")
+endfunction()

@@ -1,0 +1,179 @@
+#[=======================================================================[.rst:
+cudeploy_package
+----------------
+
+.. versionadded:: 1.0
+
+A bundle that is audited before it exists, and again when it is finished.
+
+.. code-block:: cmake
+
+  cudeploy_package([TARGETS <target>...] [GENERATORS TGZ|ZIP|DEB|RPM|STGZ...] [POLICY <name>|<file>] [GPUS <gpu>...]
+                   [DRIVER <version>] [DRIVER_DEPENDS])
+
+``TARGETS``
+  Installed into ``bin`` and the library folder, together with the shared libraries that they need and that the
+  target machine may lack; never driver libraries (they belong to the machine's driver) nor the C and C++ runtimes.
+  Default: nothing is installed here; the project's own install() rules decide.
+``GENERATORS``
+  Default: what CPACK_GENERATOR says, else ``TGZ``, and ``DEB`` where dpkg is there.
+``POLICY``
+  A built-in policy or a TOML file, relative to the current source folder. Default: ``default``.
+``GPUS``, ``DRIVER``
+  What is wanted of every fat binary in the bundle. Default: what the TARGETS were told.
+``DRIVER_DEPENDS``
+  DEB and RPM recommend the driver. With this they depend on it: then they do not install where the driver
+  came from NVIDIA's installer, and drag a driver into containers.
+
+Before ``cpack`` makes a package, the staged tree is audited; a finding of severity error stops cpack, and no package is left
+behind, neither a new nor an older one of the same name. The report is put into the package, as
+``share/<package>/cudeploy-audit.json``. The finished package is audited again, and removed when it fails.
+With SOURCE_DATE_EPOCH set, the same bytes come out of two build folders.
+
+Reads the CPACK_ variables that are set before the call and calls include(CPack) itself. Call it last, once per project.
+#]=======================================================================]
+include_guard(GLOBAL)
+include("${CMAKE_CURRENT_LIST_DIR}/nearest_word.cmake")
+include("${CMAKE_CURRENT_LIST_DIR}/cudeploy_audit.cmake")
+
+function(cudeploy_package)
+  list(APPEND CMAKE_MESSAGE_CONTEXT "cudeploy_package")
+  cmake_parse_arguments(PARSE_ARGV 0 arg "DRIVER_DEPENDS" "POLICY;DRIVER" "TARGETS;GENERATORS;GPUS")
+  _cudeploy_check_leftovers(cudeploy_package arg TARGETS GENERATORS POLICY GPUS DRIVER DRIVER_DEPENDS)
+  set(formats TGZ ZIP DEB RPM STGZ)
+  foreach(format IN LISTS arg_GENERATORS)
+    _cudeploy_check_choice(cudeploy_package GENERATORS "${format}" ${formats})
+  endforeach()
+  set(wanted "${ARGV}")
+  get_property(before GLOBAL PROPERTY _CUDEPLOY_PACKAGE)
+  if(before STREQUAL "${CMAKE_CURRENT_SOURCE_DIR} ${wanted}")
+    return()
+  elseif(before)
+    message(FATAL_ERROR "cudeploy_package: called before, with other values or in another folder\n"
+      "  before: ${before}\n  now:    ${CMAKE_CURRENT_SOURCE_DIR} ${wanted}\n  hint: one call, in the top folder of the project")
+  endif()
+  if(CPack_CMake_INCLUDED)
+    message(FATAL_ERROR "cudeploy_package: CPack was included before, so nothing can be audited\n"
+      "  hint: take include(CPack) out; cudeploy_package includes it")
+  endif()
+  if(NOT TARGET cudeploy::cudeploy)
+    message(FATAL_ERROR "cudeploy_package: the command cudeploy is not there\n"
+      "  hint: find_package(cudeploy COMPONENTS audit runtime)")
+  endif()
+  set_property(GLOBAL PROPERTY _CUDEPLOY_PACKAGE "${CMAKE_CURRENT_SOURCE_DIR} ${wanted}")
+  if(NOT DEFINED arg_POLICY)
+    set(arg_POLICY default)
+  endif()
+  _cudeploy_policy_file(cudeploy_package policy policy_file "${arg_POLICY}")
+  _cudeploy_install_targets("${arg_TARGETS}")
+
+  if(arg_GENERATORS)
+    set(CPACK_GENERATOR ${arg_GENERATORS})
+  elseif(NOT CPACK_GENERATOR)
+    set(CPACK_GENERATOR TGZ)
+    find_program(CUDEPLOY_DPKG_PROGRAM dpkg)
+    mark_as_advanced(CUDEPLOY_DPKG_PROGRAM)
+    if(CUDEPLOY_DPKG_PROGRAM)
+      list(APPEND CPACK_GENERATOR DEB)
+    endif()
+  endif()
+  _cudeploy_describe_packages("${arg_DRIVER_DEPENDS}")
+
+  # What the gates need to know and only the generated build does: where the command is, which GPUs the targets name.
+  set(gpus "")
+  set(driver "${arg_DRIVER}")
+  if(arg_GPUS)
+    list(TRANSFORM arg_GPUS REPLACE "[af]$" "")
+    list(JOIN arg_GPUS "," gpus)
+  else()
+    foreach(target IN LISTS arg_TARGETS)
+      list(APPEND gpus "$<TARGET_PROPERTY:${target},_CUDEPLOY_GPU_NUMBERS>")
+      if(NOT driver)
+        get_target_property(driver "${target}" CUDEPLOY_DRIVER)
+        if(NOT driver)
+          set(driver "")
+        endif()
+      endif()
+    endforeach()
+    set(gpus "$<JOIN:$<REMOVE_DUPLICATES:$<FILTER:${gpus},EXCLUDE,^$>>,$<COMMA>>")
+  endif()
+  get_property(shipped GLOBAL PROPERTY CUDEPLOY_CUDART_SHARED)
+  set(folder "${CMAKE_CURRENT_BINARY_DIR}/cudeploy/package")
+  get_property(many_configurations GLOBAL PROPERTY GENERATOR_IS_MULTI_CONFIG)
+  if(many_configurations)
+    set(suffix "_$<CONFIG>")
+  else()
+    set(suffix "")
+  endif()
+  file(GENERATE OUTPUT "${folder}/wanted${suffix}.cmake" CONTENT
+"set(CUDEPLOY_COMMAND \"$<TARGET_FILE:cudeploy::cudeploy>\")
+set(CUDEPLOY_POLICY \"${policy}\")
+set(CUDEPLOY_GPUS \"${gpus}\")
+set(CUDEPLOY_DRIVER \"${driver}\")
+")
+  set(CPACK_CUDEPLOY_WANTED "${folder}/wanted")
+  set(CPACK_CUDEPLOY_MANY_CONFIGURATIONS "${many_configurations}")
+  list(APPEND CPACK_PRE_BUILD_SCRIPTS "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/gate_before_package.cmake")
+  list(APPEND CPACK_POST_BUILD_SCRIPTS "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/gate_after_package.cmake")
+  include(CPack)
+endfunction()
+
+# Installs targets with the libraries that they need, except those of the driver and of the C and C++ runtimes.
+function(_cudeploy_install_targets targets)
+  if(NOT targets)
+    return()
+  endif()
+  include(GNUInstallDirs)
+  foreach(target IN LISTS targets)
+    _cudeploy_check_target(cudeploy_package real "${target}" EXECUTABLE SHARED_LIBRARY MODULE_LIBRARY)
+  endforeach()
+  install(TARGETS ${targets} RUNTIME_DEPENDENCY_SET cudeploy_dependencies
+    RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}"
+    LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" NAMELINK_SKIP)
+  get_property(cudart GLOBAL PROPERTY CUDEPLOY_CUDART_SHARED)
+  cmake_path(GET cudart PARENT_PATH toolkit_libraries)
+  install(RUNTIME_DEPENDENCY_SET cudeploy_dependencies
+    PRE_EXCLUDE_REGEXES
+      "^libcuda\\.so(\\..*)?$" "^libcudadebugger\\.so" "^libnvidia-.*\\.so" "^libnvcuvid\\.so" "^libnvoptix\\.so"
+      "^(libc|libm|libdl|librt|libpthread|libutil|libresolv|libgcc_s|libstdc\\+\\+)\\.so(\\.|$)" "^ld-linux.*\\.so"
+    POST_EXCLUDE_REGEXES "^/lib" "^/usr/lib"
+    DIRECTORIES ${toolkit_libraries} ${CMAKE_CUDA_IMPLICIT_LINK_DIRECTORIES}
+    LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+endfunction()
+
+# What Debian and RPM packages say of themselves, where the project has not said it.
+macro(_cudeploy_describe_packages driver_depends)
+  if(NOT CPACK_PACKAGE_CONTACT)
+    set(CPACK_PACKAGE_CONTACT "the maintainers of ${PROJECT_NAME}")
+  endif()
+  if(NOT CPACK_PACKAGE_VENDOR)
+    set(CPACK_PACKAGE_VENDOR "${PROJECT_NAME}")
+  endif()
+  # The driver is the machine's. Debian's package is libcuda1; other sources of the driver provide libcuda.so.1.
+  set(_cudeploy_weight RECOMMENDS)
+  if(${driver_depends})
+    set(_cudeploy_weight DEPENDS)
+  endif()
+  _cudeploy_join_words(CPACK_DEBIAN_PACKAGE_${_cudeploy_weight} "libcuda1 | libcuda.so.1")
+  if(_cudeploy_weight STREQUAL "DEPENDS")
+    _cudeploy_join_words(CPACK_RPM_PACKAGE_REQUIRES "libcuda.so.1()(64bit)")
+  else()
+    _cudeploy_join_words(CPACK_RPM_PACKAGE_RECOMMENDS "libcuda.so.1()(64bit)")
+  endif()
+  # rpm would else require the driver of whatever links it, offer the bundled libcudart to the whole system, and
+  # rewrite NVIDIA's archives when it strips them, which their licence forbids.
+  string(APPEND CPACK_RPM_SPEC_MORE_DEFINE
+    "\n%global __requires_exclude ^lib(cuda|cudart|nvidia-.*)\\\\.so.*$\n"
+    "%global __provides_exclude ^libcudart\\\\.so.*$\n"
+    "%define __os_install_post %{nil}\n"
+    "%define _buildhost reproducible\n%define use_source_date_epoch_as_buildtime 1\n"
+    "%define clamp_mtime_to_source_date_epoch 1")
+endmacro()
+
+macro(_cudeploy_join_words variable words)
+  if(${variable})
+    string(APPEND ${variable} ", ${words}")
+  else()
+    set(${variable} "${words}")
+  endif()
+endmacro()

@@ -1,0 +1,82 @@
+#[=======================================================================[.rst:
+cudeploy_target
+---------------
+
+.. versionadded:: 1.0
+
+One call that makes a target ready to be shipped, with defaults that pass the audit.
+
+.. code-block:: cmake
+
+  cudeploy_target(<target> [RUNTIME unified|shared|static|none] [GPUS <gpu>...] [PTX <gpu>...|none]
+                  [DRIVER <version>] [POLICY <name>|<file>] [AUDIT error|warn|off] [LAYOUT bundle|wheel|conda])
+
+It calls
+
+* :command:`cudeploy_device_code` with GPUS, PTX and DRIVER, where GPUS is given;
+* :command:`cudeploy_link_runtime` with RUNTIME (default: ``unified``);
+* :command:`cudeploy_rpath` with LAYOUT;
+* :command:`cudeploy_audit` with POLICY and AUDIT as the level, for what is linked (not for static and object libraries,
+  which are judged in the files that they end up in).
+
+A target of C or C++ alone needs no GPUS. A second call with the same values does nothing.
+#]=======================================================================]
+include_guard(GLOBAL)
+include("${CMAKE_CURRENT_LIST_DIR}/nearest_word.cmake")
+include("${CMAKE_CURRENT_LIST_DIR}/cudeploy_device_code.cmake")
+include("${CMAKE_CURRENT_LIST_DIR}/cudeploy_link_runtime.cmake")
+include("${CMAKE_CURRENT_LIST_DIR}/cudeploy_rpath.cmake")
+include("${CMAKE_CURRENT_LIST_DIR}/cudeploy_audit.cmake")
+
+function(cudeploy_target target)
+  list(APPEND CMAKE_MESSAGE_CONTEXT "cudeploy_target")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "RUNTIME;DRIVER;POLICY;AUDIT;LAYOUT" "GPUS;PTX")
+  set(keywords RUNTIME GPUS PTX DRIVER POLICY AUDIT LAYOUT)
+  _cudeploy_check_leftovers(cudeploy_target arg ${keywords})
+  _cudeploy_check_target(cudeploy_target target "${target}"
+    EXECUTABLE SHARED_LIBRARY MODULE_LIBRARY STATIC_LIBRARY OBJECT_LIBRARY)
+  if(NOT DEFINED arg_RUNTIME)
+    set(arg_RUNTIME unified)
+  endif()
+  _cudeploy_check_choice(cudeploy_target RUNTIME "${arg_RUNTIME}" unified shared static none)
+
+  foreach(keyword IN ITEMS PTX DRIVER)
+    set(${keyword}_words "")
+    if(DEFINED arg_${keyword})
+      set(${keyword}_words ${keyword} ${arg_${keyword}})
+    endif()
+  endforeach()
+  # A misspelt keyword after GPUS or PTX was taken for a name: say so before the compiler is asked.
+  foreach(word IN LISTS arg_GPUS arg_PTX)
+    if(word MATCHES "^[A-Z]+$")
+      _cudeploy_refuse("cudeploy_target: unknown argument \"${word}\"" "${word}" ${keywords})
+    endif()
+  endforeach()
+  if(arg_GPUS)
+    cudeploy_device_code("${target}" GPUS ${arg_GPUS} ${PTX_words} ${DRIVER_words})
+  elseif(DEFINED arg_PTX)
+    message(FATAL_ERROR "cudeploy_target: ${target}: PTX without GPUS\n  hint: GPUS 80 90 120")
+  endif()
+  cudeploy_link_runtime("${target}" ${arg_RUNTIME})
+
+  set(layout "")
+  if(DEFINED arg_LAYOUT)
+    set(layout LAYOUT ${arg_LAYOUT})
+  endif()
+  cudeploy_rpath("${target}" ${layout})
+
+  get_target_property(type "${target}" TYPE)
+  if(type MATCHES "^(EXECUTABLE|SHARED_LIBRARY|MODULE_LIBRARY)$")
+    set(audit "")
+    if(DEFINED arg_AUDIT)
+      list(APPEND audit LEVEL ${arg_AUDIT})
+    endif()
+    if(DEFINED arg_POLICY)
+      list(APPEND audit POLICY "${arg_POLICY}")
+    endif()
+    if(DEFINED arg_DRIVER)
+      list(APPEND audit DRIVER ${arg_DRIVER})
+    endif()
+    cudeploy_audit("${target}" ${audit})
+  endif()
+endfunction()

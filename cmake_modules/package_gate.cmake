@@ -1,0 +1,33 @@
+# What the two gates of a package share: how the audit is asked. Runs inside cpack.
+
+# _cudeploy_read_wanted(): what cudeploy_package noted when the build was generated.
+macro(_cudeploy_read_wanted)
+  set(_cudeploy_wanted "${CPACK_CUDEPLOY_WANTED}.cmake")
+  if(CPACK_CUDEPLOY_MANY_CONFIGURATIONS)
+    set(_cudeploy_wanted "${CPACK_CUDEPLOY_WANTED}_${CPACK_BUILD_CONFIG}.cmake")
+  endif()
+  include("${_cudeploy_wanted}")
+endmacro()
+
+# _cudeploy_audit_package(<result> <folder> <report> <path>): audits <path>, seen from <folder>, so that reports hold no path
+# of this machine; <result> is empty when it passed, else the report's text. Writes <report> unless empty.
+function(_cudeploy_audit_package result folder report path)
+  set(options --stage package --policy "${CUDEPLOY_POLICY}")
+  if(CUDEPLOY_GPUS)
+    list(APPEND options --gpus "${CUDEPLOY_GPUS}")
+  endif()
+  if(CUDEPLOY_DRIVER)
+    list(APPEND options --driver "${CUDEPLOY_DRIVER}")
+  endif()
+  if(report)
+    list(APPEND options --format json --output "${report}")
+  endif()
+  execute_process(COMMAND "${CUDEPLOY_COMMAND}" audit ${options} "${path}"
+    WORKING_DIRECTORY "${folder}" RESULT_VARIABLE failed OUTPUT_VARIABLE text ERROR_VARIABLE errors)
+  if(failed)
+    set(${result} "${text}${errors}" PARENT_SCOPE)
+  else()
+    message(STATUS "cudeploy: ${path}: audit passed")
+    set(${result} "" PARENT_SCOPE)
+  endif()
+endfunction()
