@@ -27,6 +27,8 @@ struct Bundle {
   std::map<std::string, std::string> links;
 };
 
+struct Closure;  // what the loader would find, closure.hpp
+
 /// All that a rule may look at.
 struct Subject {
   const FileRecord& file;
@@ -35,6 +37,7 @@ struct Subject {
   Stage stage;
   /// Stage link: the search path that the installed file will have, split at ':'; null where none was given.
   const std::optional<std::vector<std::string>>& install_rpath;
+  const Closure& closure;  ///< of the bundle
 };
 
 /// One thing that is wrong with one file.
@@ -47,15 +50,19 @@ struct Evidence {
 /// Every binary gets one verdict from every rule, so nothing is left out silently.
 struct Verdict {
   enum class Outcome { clean, flagged, not_applicable } outcome = Outcome::clean;
-  std::string reason;              ///< why not applicable
+  std::string reason;              ///< why not applicable; what a clean verdict rests on; where the finding stands
   std::vector<Evidence> evidence;  ///< one finding each; empty when flagged as part of another file's finding
 
   static Verdict clean() { return {}; }
+  static Verdict clean(std::string why) { return {Outcome::clean, std::move(why), {}}; }
   static Verdict not_applicable(std::string why) { return {Outcome::not_applicable, std::move(why), {}}; }
+  static Verdict flagged(std::vector<Evidence> evidence) { return {Outcome::flagged, {}, std::move(evidence)}; }
+  /// Part of the finding that stands at another file.
+  static Verdict flagged_with(std::string_view path) { return {Outcome::flagged, "see " + std::string(path), {}}; }
 };
 
 struct Rule {
-  std::string_view id;       ///< "CD401"; never reused
+  std::string_view id;       ///< "CD401"; given by rules.def, never reused
   std::string_view name;     ///< "missing-ptx": says what is found, not the cure
   Severity severity;         ///< default; a policy may change it
   bool at_link, at_package;  ///< the stages it judges
@@ -92,6 +99,13 @@ std::span<const Rule> all_rules();
 
 /// By id or by name; null when there is none.
 const Rule* find_rule(std::string_view id_or_name);
+
+/// The page of a rule: for the terminal, and as Markdown with a heading that links can point to.
+std::string explain_text(const Rule& rule);
+std::string explain_markdown(const Rule& rule);
+
+/// All pages: audit/RULES.md.
+std::string rules_markdown();
 
 /// Judges all bundles. Pure: the same input gives the same output on every machine.
 Judgement judge(std::span<const Bundle> bundles, const Policy& policy, Stage stage,

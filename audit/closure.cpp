@@ -1,0 +1,473 @@
+#include "closure.hpp"
+
+#include <fmt/format.h>
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <optional>
+#include <set>
+
+namespace cudeploy {
+namespace {
+
+// The user-mode driver must match the kernel module, so nothing but the driver may bring these.
+// Sources: file lists of NVIDIA's driver packages (README of the Linux driver, "Installed Components").
+constexpr std::array<std::string_view, 12> driver_names = {
+    "libcuda",         "libcudadebugger", "libnvcuvid",          "libnvoptix",
+    "libGLX_nvidia",   "libEGL_nvidia",   "libGLESv1_CM_nvidia", "libGLESv2_nvidia",
+    "libvdpau_nvidia", "libnvidia-ml",    "libnvidia-encode",    "libnvidia-fbc"};
+constexpr std::array<std::string_view, 11> driver_dlls = {
+    "nvcuda.dll",  "nvml.dll",          "nvcudart_hybrid64.dll", "nvcudart_hybrida64.dll",
+    "nvapi64.dll", "nvcuvid.dll",       "nvoptix.dll",           "nvofapi64.dll",
+    "nvfbc64.dll", "nvencodeapi64.dll", "nvptxjitcompiler64.dll"};
+
+constexpr std::array<std::string_view, 13> base_names = {
+    "libc.so.6",      "libm.so.6",   "libmvec.so.1",  "libdl.so.2",     "libpthread.so.0", "librt.so.1", "libutil.so.1",
+    "libresolv.so.2", "libanl.so.1", "libgcc_s.so.1", "libstdc++.so.6", "linux-vdso.so.1", "libc.so"};
+constexpr std::array<std::string_view, 3> base_prefixes = {"ld-linux", "ld-musl", "libc.musl-"};
+constexpr std::array<std::string_view, 41> base_dlls = {"advapi32.dll", "bcrypt.dll",   "bcryptprimitives.dll",
+                                                        "cfgmgr32.dll", "comctl32.dll", "comdlg32.dll",
+                                                        "crypt32.dll",  "d3d11.dll",    "d3d12.dll",
+                                                        "dbghelp.dll",  "dwmapi.dll",   "dxgi.dll",
+                                                        "gdi32.dll",    "glu32.dll",    "imm32.dll",
+                                                        "iphlpapi.dll", "kernel32.dll", "msvcrt.dll",
+                                                        "mswsock.dll",  "netapi32.dll", "normaliz.dll",
+                                                        "ntdll.dll",    "ole32.dll",    "oleaut32.dll",
+                                                        "opengl32.dll", "pdh.dll",      "powrprof.dll",
+                                                        "propsys.dll",  "psapi.dll",    "rpcrt4.dll",
+                                                        "secur32.dll",  "setupapi.dll", "shell32.dll",
+                                                        "shlwapi.dll",  "ucrtbase.dll", "user32.dll",
+                                                        "userenv.dll",  "version.dll",  "winmm.dll",
+                                                        "wintrust.dll", "ws2_32.dll"};
+// The Visual C++ redistributable stands to Windows as libstdc++ to Linux.
+constexpr std::array<std::string_view, 7> base_dll_prefixes = {"api-ms-win-", "ext-ms-",  "vcruntime140", "msvcp140",
+                                                               "concrt140",   "vcomp140", "vccorlib140"};
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  for (char& c : result) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return result;
+}
+
+bool is_dll(std::string_view name) { return lower(name).ends_with(".dll"); }
+
+/// "libcuda-984fdb42.so.570" -> "libcuda.so.570": repaired wheels carry a hash of the content in the name.
+std::string without_hash(std::string_view name) {
+  const std::size_t so = name.find(".so");
+  constexpr std::size_t hash = 8;
+  if (so == std::string_view::npos || so < hash + 2 || name[so - hash - 1] != '-') return std::string(name);
+  const std::string_view word = name.substr(so - hash, hash);
+  if (!std::all_of(word.begin(), word.end(), [](unsigned char c) { return std::isxdigit(c); }))
+    return std::string(name);
+  return std::string(name.substr(0, so - hash - 1)) + std::string(name.substr(so));
+}
+
+/// A path, split where a package ends and its own tree begins.
+struct Place {
+  std::string root;   ///< "a.deb!/data.tar.xz!", "dist", or "" for files named one by one
+  std::string inner;  ///< below it, normalised, no slash in front
+};
+
+/// The files of a bundle by path, with its symbolic links.
+class Tree {
+ public:
+  explicit Tree(const Bundle& bundle) : bundle_(bundle) {
+    for (const FileRecord* file : bundle.files)
+      if (is_loadable(*file)) files_.emplace(key(place(file->path)), file);
+    for (const auto& [path, target] : bundle.links) links_.emplace(key(place(path)), target);
+  }
+
+  Place place(std::string_view path) const {
+    const std::size_t member = path.rfind("!/");
+    if (member != std::string_view::npos)
+      return {std::string(path.substr(0, member + 1)), normal_path(strip_root(path.substr(member + 2)))};
+    if (!bundle_.name.empty()) {
+      std::string_view folder = bundle_.name;
+      while (folder.size() > 1 && folder.ends_with('/')) folder.remove_suffix(1);
+      if (path.starts_with(folder) && path.size() > folder.size() && (folder == "/" || path[folder.size()] == '/'))
+        return {std::string(folder), normal_path(strip_root(path.substr(folder.size())))};
+    }
+    return {"", normal_path(path)};
+  }
+
+  /// The folder of a place below `root`, "" for the top.
+  static std::string folder_of(const std::string& inner) {
+    const std::size_t slash = inner.rfind('/');
+    if (slash == std::string::npos) return "";
+    return slash == 0 ? "/" : inner.substr(0, slash);
+  }
+
+  /// Debian and RPM packages are unpacked at "/", so absolute paths and the loader's own folders mean something.
+  static bool is_system_package(const std::string& root) {
+    return root.find(".deb!") != std::string::npos || root.find(".rpm!") != std::string::npos;
+  }
+
+  /// The file that opening this path gives, links followed; null where the bundle has none.
+  const FileRecord* open(const std::string& root, std::string inner) const {
+    constexpr int most_links = 40;  // as Linux has it
+    for (int followed = 0; followed <= most_links; ++followed) {
+      inner = normal_path(inner);
+      if (escapes(root, inner)) return nullptr;
+      if (const auto file = files_.find(key({root, inner})); file != files_.end()) return file->second;
+      // The first component that is a link decides; what comes after it is looked up behind it.
+      bool linked = false;
+      for (std::size_t end = inner.find('/', 1);; end = inner.find('/', end + 1)) {
+        const std::string part = inner.substr(0, end);
+        if (const auto link = links_.find(key({root, part})); link != links_.end()) {
+          const std::string rest = end == std::string::npos ? "" : inner.substr(end);
+          const std::string& target = link->second;
+          if (target.starts_with('/')) {
+            if (root.empty())
+              inner = target + rest;
+            else if (is_system_package(root))
+              inner = std::string(strip_root(target)) + rest;
+            else
+              return nullptr;
+          } else {
+            const std::string folder = folder_of(part);
+            inner = (folder.empty() ? target : folder + "/" + target) + rest;
+          }
+          linked = true;
+          break;
+        }
+        if (end == std::string::npos) break;
+      }
+      if (!linked) return nullptr;
+    }
+    return nullptr;
+  }
+
+  static bool escapes(const std::string& root, const std::string& inner) {
+    return !root.empty() && (inner == ".." || inner.starts_with("../"));
+  }
+
+ private:
+  static std::string_view strip_root(std::string_view path) {
+    while (path.starts_with('/')) path.remove_prefix(1);
+    return path;
+  }
+  static std::string key(const Place& place) { return place.root + '\n' + place.inner; }
+
+  const Bundle& bundle_;
+  std::map<std::string, const FileRecord*> files_;
+  std::map<std::string, std::string> links_;
+};
+
+/// What the loader puts in the place of $LIB: it depends on the distribution, so each value is tried.
+std::vector<std::string_view> lib_values(const FileRecord& file) {
+  if (file.machine == "aarch64") return {"lib/aarch64-linux-gnu", "lib64", "lib"};
+  return {"lib/x86_64-linux-gnu", "lib64", "lib"};
+}
+
+std::string replaced(std::string text, std::string_view word, std::string_view value) {
+  for (const std::string& form : {"${" + std::string(word) + "}", "$" + std::string(word)})
+    for (std::size_t at = text.find(form); at != std::string::npos; at = text.find(form, at + value.size()))
+      text.replace(at, form.size(), value);
+  return text;
+}
+
+class Walk {
+ public:
+  Walk(const Bundle& bundle, const Policy& policy) : bundle_(bundle), policy_(policy), tree_(bundle) {
+    for (const FileRecord* file : bundle.files) {
+      if (!is_loadable(*file)) continue;
+      by_name_.emplace(lower(file_name(file->path)), file);
+      if (file->soname) by_soname_.emplace(*file->soname, file);
+    }
+  }
+
+  Closure run() {
+    std::set<const FileRecord*> reached;
+    const auto start = [&](const FileRecord* file) {
+      const std::size_t process = closure_.processes.size();
+      closure_.processes.push_back(load(*file));
+      const auto& objects = closure_.processes.back().objects;
+      for (std::size_t i = 0; i < objects.size(); ++i) {
+        reached.insert(objects[i].file);
+        closure_.occurrences[objects[i].file].push_back({process, i});
+      }
+    };
+    for (const FileRecord* file : bundle_.files)
+      if (is_executable(*file)) start(file);
+    // Of the libraries that no executable loads, those that no other one loads stand for what a stranger opens.
+    std::set<const FileRecord*> needed;
+    for (const FileRecord* file : bundle_.files) {
+      if (!is_loadable(*file) || reached.contains(file)) continue;
+      const Process process = load(*file);
+      for (std::size_t i = 1; i < process.objects.size(); ++i) needed.insert(process.objects[i].file);
+    }
+    for (const FileRecord* file : bundle_.files)
+      if (is_loadable(*file) && !reached.contains(file) && !needed.contains(file)) start(file);
+    for (const FileRecord* file : bundle_.files)  // what is left needs itself, in a circle
+      if (is_loadable(*file) && !reached.contains(file)) start(file);
+    return std::move(closure_);
+  }
+
+ private:
+  Process load(const FileRecord& root) {
+    Process process;
+    const Place place = tree_.place(root.path);
+    process.objects.push_back({&root, Tree::folder_of(place.inner), 0, {}});
+    names_.clear();
+    add_names(root, "", 0);
+    for (std::size_t i = 0; i < process.objects.size(); ++i)
+      for (const std::string& name : process.objects[i].file->needed) {
+        Need need = root.format == Format::pe ? look_up_dll(process, i, name) : look_up(process, i, name);
+        process.objects[i].needs.push_back(std::move(need));
+      }
+    return process;
+  }
+
+  void add_names(const FileRecord& file, const std::string& asked, std::size_t object) {
+    if (!asked.empty()) names_.emplace(asked, object);
+    if (file.soname) names_.emplace(*file.soname, object);
+  }
+
+  /// Takes the file into the process where it is not there yet.
+  void take(Process& process, const FileRecord& file, const std::string& asked, std::string folder, std::size_t by) {
+    for (std::size_t i = 0; i < process.objects.size(); ++i)
+      if (process.objects[i].file == &file) {
+        add_names(file, asked, i);
+        return;
+      }
+    add_names(file, asked, process.objects.size());
+    process.objects.push_back({&file, std::move(folder), by, {}});
+  }
+
+  struct Hit {
+    const FileRecord* file = nullptr;
+    std::string folder;
+    std::string via;
+  };
+
+  /// One entry of a search path, for a file with this name.
+  bool try_entry(const FileRecord& owner, const std::string& folder, const std::string& root, const std::string& entry,
+                 std::string_view kind, const FileRecord& requester, const std::string& name, Hit& hit,
+                 std::vector<std::string>& tried) const {
+    std::vector<std::string> expansions = {entry};
+    if (entry.find("$LIB") != std::string::npos || entry.find("${LIB}") != std::string::npos) {
+      expansions.clear();
+      for (const std::string_view lib : lib_values(owner)) expansions.push_back(replaced(entry, "LIB", lib));
+    }
+    const std::string label =
+        &owner == &requester ? fmt::format("{} {}", kind, entry) : fmt::format("{} {} of {}", kind, entry, owner.path);
+    std::string why = "not there";
+    for (std::string expanded : expansions) {
+      expanded = replaced(expanded, "PLATFORM", owner.machine.value_or("x86_64"));
+      const bool relative = is_origin_relative(expanded);
+      if (relative) {
+        expanded = replaced(expanded, "ORIGIN", folder.empty() ? "." : folder);
+      } else if (!expanded.starts_with('/')) {
+        why = "relative to the current directory, which nobody knows";
+        continue;
+      } else if (!root.empty()) {
+        if (!Tree::is_system_package(root)) {
+          why = "outside the bundle";
+          continue;
+        }
+        expanded.erase(0, expanded.find_first_not_of('/'));
+      }
+      const std::string place = normal_path(expanded);
+      if (Tree::escapes(root, place)) {
+        why = "leads out of the bundle";
+        continue;
+      }
+      const FileRecord* found = tree_.open(root, place == "." ? name : place + "/" + name);
+      if (!found) continue;
+      if (found->machine != requester.machine || found->format != requester.format) {
+        why = fmt::format("there, but made for {}", found->machine.value_or("another machine"));
+        continue;
+      }
+      hit = {found, place == "." ? "" : place, label};
+      return true;
+    }
+    tried.push_back(fmt::format("{}: {}", label, why));
+    return false;
+  }
+
+  /// The search for a name without a slash, in the loader's order.
+  bool search(const Process& process, std::size_t requester, const std::string& name, Hit& hit,
+              std::vector<std::string>& tried) const {
+    const FileRecord& file = *process.objects[requester].file;
+    const std::string root = tree_.place(file.path).root;
+    if (file.runpath.empty()) {
+      // DT_RPATH counts for whatever is loaded below its owner; an owner with a RUNPATH has none.
+      for (std::size_t i = requester;; i = process.objects[i].by) {
+        const FileRecord& owner = *process.objects[i].file;
+        if (owner.runpath.empty())
+          for (const std::string& entry : owner.rpath)
+            if (try_entry(owner, process.objects[i].folder, root, entry, "RPATH", file, name, hit, tried)) return true;
+        if (i == process.objects[i].by) break;
+      }
+    } else {
+      for (const std::string& entry : file.runpath)
+        if (try_entry(file, process.objects[requester].folder, root, entry, "RUNPATH", file, name, hit, tried))
+          return true;
+    }
+    if (Tree::is_system_package(root) && !file.nodeflib)
+      for (const std::string_view folder :
+           {"lib", "usr/lib", "lib64", "usr/lib64", "lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu",
+            "lib/aarch64-linux-gnu", "usr/lib/aarch64-linux-gnu"}) {
+        const FileRecord* found = tree_.open(root, fmt::format("{}/{}", folder, name));
+        if (!found || found->machine != file.machine) continue;
+        hit = {found, std::string(folder), fmt::format("system folder /{}", folder)};
+        return true;
+      }
+    return false;
+  }
+
+  Provider outside(const std::string& name) const {
+    if (std::find(policy_.provided.begin(), policy_.provided.end(), name) != policy_.provided.end())
+      return Provider::policy;
+    // The driver's own names are versioned: an unversioned libcuda.so comes with development packages only.
+    if (is_driver_name(name) && (is_dll(name) || !name.ends_with(".so"))) return Provider::driver;
+    if (is_base_system_name(name)) return Provider::base_system;
+    return Provider::missing;
+  }
+
+  Need look_up(Process& process, std::size_t requester, const std::string& name) {
+    Need need;
+    need.name = name;
+    const FileRecord& file = *process.objects[requester].file;
+    Hit hit;
+    const auto loaded = names_.find(name);
+    if (name.find('/') != std::string::npos) {
+      need.tried.push_back("a path, not a name: opened as it is, without any search");
+    } else if (search(process, requester, name, hit, need.tried)) {
+      need.provider = Provider::bundle;
+      // A name that is loaded already is never searched for again.
+      need.file = loaded != names_.end() ? process.objects[loaded->second].file : hit.file;
+      need.via = hit.via;
+      if (loaded == names_.end()) take(process, *hit.file, name, hit.folder, requester);
+      need.tried.clear();
+      return need;
+    }
+    if (loaded != names_.end()) {
+      const Loaded& object = process.objects[loaded->second];
+      need.provider = Provider::already_loaded;
+      need.file = object.file;
+      need.via = process.objects[object.by].file->path;
+      return need;
+    }
+    need.provider = outside(name);
+    if (need.provider != Provider::missing) {
+      need.tried.clear();
+      return need;
+    }
+    need.elsewhere = elsewhere(file, name);
+    return need;
+  }
+
+  /// A file of the bundle that is called so, or means to be.
+  const FileRecord* elsewhere(const FileRecord& requester, const std::string& name) const {
+    const auto fits = [&](const FileRecord* file) { return file->machine == requester.machine; };
+    const auto [first, last] = by_name_.equal_range(lower(file_name(name)));
+    for (auto it = first; it != last; ++it)
+      if (fits(it->second)) return it->second;
+    const auto [first_soname, last_soname] = by_soname_.equal_range(name);
+    for (auto it = first_soname; it != last_soname; ++it)
+      if (fits(it->second)) return it->second;
+    return nullptr;
+  }
+
+  /// Windows: folders are chosen by the program (application folder, add_dll_directory), so any will do.
+  Need look_up_dll(Process& process, std::size_t requester, const std::string& name) {
+    Need need;
+    need.name = name;
+    const FileRecord& file = *process.objects[requester].file;
+    const auto [first, last] = by_name_.equal_range(lower(name));
+    for (auto it = first; it != last; ++it) {
+      if (it->second->format != Format::pe || it->second->machine != file.machine) continue;
+      need.provider = Provider::bundle;
+      need.file = it->second;
+      need.via = "the folder of " + it->second->path;
+      take(process, *it->second, name, "", requester);
+      return need;
+    }
+    need.provider = outside(name);
+    if (need.provider == Provider::missing && lower(file.path).ends_with(".pyd") && lower(name).starts_with("python3"))
+      need.provider = Provider::base_system;  // the interpreter that loads an extension has loaded this before
+    if (need.provider == Provider::missing) need.tried.push_back("no file of the bundle has this name");
+    return need;
+  }
+
+  const Bundle& bundle_;
+  const Policy& policy_;
+  Tree tree_;
+  Closure closure_;
+  std::multimap<std::string, const FileRecord*> by_name_, by_soname_;
+  std::map<std::string, std::size_t> names_;  ///< of the process that is being filled: name -> object
+};
+
+}  // namespace
+
+Closure close_over(const Bundle& bundle, const Policy& policy) { return Walk(bundle, policy).run(); }
+
+bool is_executable(const FileRecord& file) {
+  return file.type == "executable" || (file.interpreter && !file.soname && file.format == Format::elf);
+}
+
+bool is_loadable(const FileRecord& file) {
+  if (file.format != Format::elf && file.format != Format::pe) return false;
+  return is_executable(file) || file.type == "shared";
+}
+
+std::string_view file_name(std::string_view path) {
+  const std::size_t slash = path.rfind('/');
+  return slash == std::string_view::npos ? path : path.substr(slash + 1);
+}
+
+bool is_driver_name(std::string_view given) {
+  if (is_dll(given)) {
+    const std::string name = lower(given);
+    return std::find(driver_dlls.begin(), driver_dlls.end(), name) != driver_dlls.end();
+  }
+  const std::string name = without_hash(given);
+  const std::size_t so = name.find(".so");
+  if (so == std::string::npos || (so + 3 != name.size() && name[so + 3] != '.')) return false;
+  const std::string_view stem = std::string_view(name).substr(0, so);
+  if (stem.starts_with("libnvidia-")) return true;
+  return std::find(driver_names.begin(), driver_names.end(), stem) != driver_names.end();
+}
+
+bool is_base_system_name(std::string_view given) {
+  if (is_dll(given)) {
+    const std::string name = lower(given);
+    return std::binary_search(base_dlls.begin(), base_dlls.end(), name) ||
+           std::any_of(base_dll_prefixes.begin(), base_dll_prefixes.end(),
+                       [&](std::string_view prefix) { return name.starts_with(prefix); });
+  }
+  return std::find(base_names.begin(), base_names.end(), given) != base_names.end() ||
+         std::any_of(base_prefixes.begin(), base_prefixes.end(),
+                     [&](std::string_view prefix) { return given.starts_with(prefix); });
+}
+
+bool is_origin_relative(std::string_view entry) {
+  for (const std::string_view origin : {"$ORIGIN", "${ORIGIN}"})
+    if (entry.starts_with(origin) && (entry.size() == origin.size() || entry[origin.size()] == '/')) return true;
+  return false;
+}
+
+std::string normal_path(std::string_view path) {
+  const bool absolute = path.starts_with('/');
+  std::vector<std::string_view> parts;
+  std::size_t at = 0;
+  while (at <= path.size()) {
+    const std::size_t end = std::min(path.find('/', at), path.size());
+    const std::string_view part = path.substr(at, end - at);
+    at = end + 1;
+    if (part.empty() || part == ".") continue;
+    if (part != "..") {
+      parts.push_back(part);
+    } else if (!parts.empty() && parts.back() != "..") {
+      parts.pop_back();
+    } else if (!absolute) {
+      parts.push_back(part);
+    }
+  }
+  const std::string joined = fmt::format("{}", fmt::join(parts, "/"));
+  if (absolute) return "/" + joined;
+  return joined.empty() ? "." : joined;
+}
+
+}  // namespace cudeploy

@@ -1,0 +1,91 @@
+// A library that is present is not yet a library that is found. Whether a bundle starts on a machine that nobody
+// prepared depends on what the loader does: which search path counts for whom, what is inherited, and that it looks
+// for file names, not for sonames. This walks a bundle as glibc's loader would on a bare machine: only the bundle,
+// the driver, the base system and what the policy says is there. Windows' rule is simpler: names, in any folder.
+// Sources: ld.so(8); glibc elf/dl-load.c (order and inheritance) and elf/dl-deps.c (breadth first).
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "inspect_record.hpp"
+#include "policy.hpp"
+#include "rule.hpp"
+
+namespace cudeploy {
+
+/// Who brings a needed library.
+enum class Provider {
+  bundle,          ///< found by the search path of the one who needs it
+  already_loaded,  ///< not found by that path: it works only since another object loaded it before
+  driver,
+  base_system,
+  policy,  ///< named in the policy's `provided`
+  missing,
+};
+
+/// One needed library of one object.
+struct Need {
+  std::string name;
+  Provider provider = Provider::missing;
+  const FileRecord* file = nullptr;       ///< bundle, already_loaded
+  std::string via;                        ///< bundle: the search path entry; already_loaded: path of who loaded it
+  std::vector<std::string> tried;         ///< missing, already_loaded: each place in order, and what was there
+  const FileRecord* elsewhere = nullptr;  ///< missing: a file of the bundle that would do, where no path leads
+};
+
+/// An object in one process, in the order in which the loader takes them.
+struct Loaded {
+  const FileRecord* file = nullptr;
+  std::string folder;  ///< where it was found, links not followed: what $ORIGIN means for it
+  std::size_t by = 0;  ///< index of the object that loaded it; its own for the first
+  std::vector<Need> needs;
+};
+
+/// What one program, or one library opened by a stranger, brings into a process.
+struct Process {
+  std::vector<Loaded> objects;  ///< the first is the root
+
+  const FileRecord* root() const { return objects.front().file; }
+};
+
+/// Where an object occurs: process and place in its load order.
+struct Occurrence {
+  std::size_t process = 0, object = 0;
+};
+
+struct Closure {
+  /// One for each executable, then one for each shared object that none of the others before loads.
+  std::vector<Process> processes;
+  std::map<const FileRecord*, std::vector<Occurrence>> occurrences;
+};
+
+/// Executables and shared objects only; everything else never meets the loader.
+Closure close_over(const Bundle& bundle, const Policy& policy);
+
+/// Whether the file is started, not loaded: also a position-independent executable.
+bool is_executable(const FileRecord& file);
+
+/// Whether the file is loaded into a process: executable or shared object, ELF or PE.
+bool is_loadable(const FileRecord& file);
+
+/// The last part of a path, package members included.
+std::string_view file_name(std::string_view path);
+
+/// A soname or file name that only the NVIDIA driver may bring; hashed names of repaired wheels
+/// (libcuda-984fdb42.so.570.133.07) too.
+bool is_driver_name(std::string_view name);
+
+/// Sonames that each machine has which can run a program at all: glibc's own, the loader, libgcc_s and libstdc++;
+/// on Windows the system's DLLs and the Visual C++ runtime.
+bool is_base_system_name(std::string_view name);
+
+/// Whether a search path entry starts at the file's own folder: $ORIGIN or ${ORIGIN}.
+bool is_origin_relative(std::string_view entry);
+
+/// "a/./b/../c" -> "a/c". A leading ".." is kept. Purely textual.
+std::string normal_path(std::string_view path);
+
+}  // namespace cudeploy

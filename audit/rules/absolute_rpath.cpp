@@ -1,0 +1,111 @@
+// An absolute search path names a folder of the machine that built the file. Elsewhere it is empty at best; at worst
+// somebody else can fill it.
+#include <fmt/format.h>
+#include <algorithm>
+
+#include "closure.hpp"
+#include "rule.hpp"
+
+namespace cudeploy::rules {
+namespace {
+
+/// Folders in which any user of a usual machine can make files.
+bool is_world_writable(std::string_view folder) {
+  const std::string path = normal_path(folder);
+  for (const std::string_view open : {"/tmp", "/var/tmp", "/dev/shm", "/run/lock", "/usr/tmp"})
+    if (path.starts_with(open) && (path.size() == open.size() || path[open.size()] == '/')) return true;
+  return false;
+}
+
+bool is_home(std::string_view folder) { return folder.starts_with("/home/") || folder.starts_with("/root"); }
+
+/// Whether a package that is unpacked at "/" holds files in this folder: then it names itself.
+bool is_own_folder(const Subject& subject, std::string_view entry) {
+  const std::string& path = subject.file.path;
+  const std::size_t member = path.rfind("!/");
+  if (member == std::string::npos) return false;
+  const std::string root = path.substr(0, member + 1);
+  if (root.find(".deb!") == std::string::npos && root.find(".rpm!") == std::string::npos) return false;
+  const std::string folder = normal_path(entry) + "/";
+  return std::any_of(subject.bundle.files.begin(), subject.bundle.files.end(), [&](const FileRecord* file) {
+    return file->path.starts_with(root) && normal_path(file->path.substr(member + 1)).starts_with(folder);
+  });
+}
+
+struct Entry {
+  std::string_view kind;
+  std::string text;
+};
+
+Verdict check(const Subject& subject) {
+  const FileRecord& file = subject.file;
+  if (!is_loadable(file) || file.format != Format::elf) return Verdict::not_applicable("has no search path");
+  std::vector<Entry> entries;
+  if (subject.stage == Stage::link) {
+    if (!subject.install_rpath)
+      return Verdict::not_applicable("the search path after installation was not given (--install-rpath)");
+    for (const std::string& entry : *subject.install_rpath) entries.push_back({"install RPATH", entry});
+  } else {
+    for (const std::string& entry : file.rpath) entries.push_back({"RPATH", entry});
+    for (const std::string& entry : file.runpath) entries.push_back({"RUNPATH", entry});
+  }
+  std::vector<Evidence> evidence;
+  bool vendor = false;
+  for (const auto& [kind, entry] : entries) {
+    if (is_origin_relative(entry)) continue;
+    std::string message, hint;
+    bool open_to_others = false;
+    if (entry.starts_with('/')) {
+      if (is_own_folder(subject, entry)) continue;
+      open_to_others = is_world_writable(entry);
+      message = fmt::format("{} entry '{}' is absolute", kind, entry);
+      if (open_to_others)
+        message += ", in a folder where anybody can put a library";
+      else if (is_home(entry))
+        message += ", in the home of whoever built it";
+      hint = "use a path relative to the file, for example $ORIGIN/../lib ('cudeploy_rpath' in CMake)";
+    } else {
+      open_to_others = true;
+      message =
+          fmt::format("{} entry '{}' is searched in the current directory of whoever starts the program", kind, entry);
+      hint = "start the entry with $ORIGIN, for example $ORIGIN/../lib, or remove it";
+    }
+    // NVIDIA's licence forbids to change its files, so only what is a way in for others is worth a finding.
+    if (file.vendor && !open_to_others) {
+      vendor = true;
+      continue;
+    }
+    evidence.push_back({std::move(message), std::move(hint), {}});
+  }
+  if (!evidence.empty()) return Verdict::flagged(std::move(evidence));
+  if (vendor) return Verdict::not_applicable(fmt::format("{} is NVIDIA's own file", file.vendor->name));
+  return Verdict::clean();
+}
+
+}  // namespace
+
+extern const Rule absolute_rpath;
+constinit const Rule absolute_rpath = {
+    .id = {},
+    .name = "absolute-rpath",
+    .severity = Severity::error,
+    .at_link = true,
+    .at_package = true,
+    .since = "1.0",
+    .summary = "a search path (RPATH, RUNPATH) that is not relative to the file itself",
+    .why =
+        "The folder exists on the build machine. On other machines the libraries in it are not found, or others of "
+        "the same name are, from whatever toolkit lies there. A folder that anybody can write to, an empty entry "
+        "or a relative one lets other people's code into the process. The RPATH of a CMake build tree is absolute "
+        "by design, so after a link the install RPATH is judged. A Debian or RPM package may name its own folders.",
+    .fix =
+        "Use $ORIGIN: 'cudeploy_rpath' or INSTALL_RPATH \"$ORIGIN/../lib\". INSTALL_RPATH_USE_LINK_PATH puts build "
+        "folders into the result: leave it off.",
+    .source =
+        "ld.so(8); PaddlePaddle/Paddle#78285; tenstorrent/tt-metal#53604; pytorch/builder#1183; "
+        "ggml-org/llama.cpp#1505; wheels bitsandbytes 0.50.2 (/usr/local/cuda-12.4), catboost 1.2.10 (a home "
+        "folder), triton 3.9, k2 1.23.4.",
+    .check = check,
+};
+
+}  // namespace cudeploy::rules

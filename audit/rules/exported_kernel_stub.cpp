@@ -1,0 +1,78 @@
+// The host side of a kernel is a function with the kernel's own name. Where two objects export it, the loader binds
+// both to the first: the second one launches a kernel that another runtime, or another build, knows.
+#include <fmt/format.h>
+#include <algorithm>
+
+#include "closure.hpp"
+#include "rule.hpp"
+#include "runtime_states.hpp"
+
+namespace cudeploy::rules {
+namespace {
+
+Verdict check(const Subject& subject) {
+  const FileRecord& file = subject.file;
+  if (!is_loadable(file)) return Verdict::not_applicable("is not loaded into a process");
+  if (file.fat_binaries.empty()) return Verdict::not_applicable("no device code");
+  if (file.vendor) return Verdict::not_applicable(fmt::format("{} is NVIDIA's own file", file.vendor->name));
+  if (!file.exported_stubs) return Verdict::not_applicable("the kernels' names were not read");
+  const auto& stubs = *file.exported_stubs;
+  if (stubs.empty()) return Verdict::clean();
+
+  std::vector<std::string> names, shared_with;
+  std::size_t weak = 0;
+  for (const ExportedStub& stub : stubs) {
+    names.push_back(stub.name);
+    weak += stub.weak;
+  }
+  std::sort(names.begin(), names.end());
+  for (const FileRecord* other : subject.bundle.files) {
+    if (other == &file || !other->exported_stubs || !is_loadable(*other)) continue;
+    const bool same = std::any_of(
+        other->exported_stubs->begin(), other->exported_stubs->end(),
+        [&](const ExportedStub& stub) { return std::binary_search(names.begin(), names.end(), stub.name); });
+    if (same) shared_with.push_back(other->path);
+  }
+  std::string message = names.size() == 1 ? fmt::format("exports the host stub of the kernel {}", names.front())
+                                          : fmt::format("exports the host stubs of {} kernels, the first {}",
+                                                        names.size(), names.front());
+  if (weak > 0) message += fmt::format(" ({} weak)", weak == names.size() ? "all" : std::to_string(weak));
+  if (!shared_with.empty())
+    message += fmt::format(
+        "; {} too, so both use the one that is loaded first",
+        short_list(shared_with) + (shared_with.size() == 1 ? " exports some of them" : " export some of them"));
+  return Verdict::flagged(
+      {{std::move(message),
+        "compile with '-static-global-template-stub=true -device-entity-has-hidden-visibility=true' "
+        "(defaults of nvcc 13), or with hidden visibility; 'cudeploy_target' does it",
+        std::move(shared_with)}});
+}
+
+}  // namespace
+
+extern const Rule exported_kernel_stub;
+constinit const Rule exported_kernel_stub = {
+    .id = {},
+    .name = "exported-kernel-stub",
+    .severity = Severity::error,
+    .at_link = true,
+    .at_package = true,
+    .since = "1.0",
+    .summary = "kernels whose host stubs are dynamic symbols, visible to other objects",
+    .why =
+        "A launch goes through a host function with the kernel's own name. When two objects export the same one "
+        "(templates of CUB, Thrust or CUTLASS, mostly), both use the first that is loaded: the launch "
+        "configuration is pushed into one runtime and popped from another, a kernel built for other GPUs is "
+        "chosen, or nothing runs and no error is reported. With one shared runtime state the last registration "
+        "wins instead.",
+    .fix =
+        "Compile device code with hidden visibility, and with nvcc before 13 with "
+        "-static-global-template-stub=true where it is known. Other libraries call a host function, not the "
+        "kernel.",
+    .source =
+        "CCCL documentation, host stub visibility; NVIDIA/cccl#166, #343; NVIDIA/cub#545, #719; "
+        "NVIDIA/cudf#14734; rapidsai/raft#1722; NVIDIA/cuopt#1215.",
+    .check = check,
+};
+
+}  // namespace cudeploy::rules

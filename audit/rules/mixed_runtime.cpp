@@ -1,0 +1,165 @@
+// A private runtime beside the shared one, or two majors of it: the code compiles, links and starts, and then half of
+// it talks to one runtime and half to the other.
+#include <fmt/format.h>
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "closure.hpp"
+#include "rule.hpp"
+#include "runtime_states.hpp"
+
+namespace cudeploy::rules {
+namespace {
+
+constexpr std::string_view hint =
+    "choose one runtime for all objects that meet: RUNTIME unified or RUNTIME shared in each 'cudeploy_target', from "
+    "one CUDA major";
+
+struct Use {
+  RuntimeState state;
+  std::optional<int> major;
+  friend auto operator<=>(const Use&, const Use&) = default;
+};
+
+std::string describe(const Use& use) {
+  const std::string major = use.major ? fmt::format(" {}", *use.major) : "";
+  switch (use.state) {
+    case RuntimeState::private_copy:
+      return "private CUDA runtime" + major;
+    case RuntimeState::unified:
+      return "unified CUDA runtime" + major;
+    case RuntimeState::shared:
+      return "shared libcudart" + major;
+    case RuntimeState::hybrid:
+      break;
+  }
+  return "driver's own CUDA runtime" + major;
+}
+
+std::set<Use> uses_of(const FileRecord& file) {
+  std::set<Use> uses;
+  if (!is_loadable(file)) return uses;
+  for (const RuntimeCopy& copy : file.runtime_copies)
+    if (const auto state = state_of(copy)) uses.insert({*state, major_of(file, copy)});
+  return uses;
+}
+
+/// Private copies of one kind are another rule's business; of shared and unified ones only the major tells states
+/// apart.
+bool differ(const Use& a, const Use& b) {
+  if (a.state != b.state) return true;
+  return a.state != RuntimeState::private_copy && a.major && b.major && *a.major != *b.major;
+}
+
+/// Whether some process loads both, by what the files themselves need.
+bool linked_together(const Closure& closure, const FileRecord& a, const FileRecord& b) {
+  const auto of_a = closure.occurrences.find(&a), of_b = closure.occurrences.find(&b);
+  if (of_a == closure.occurrences.end() || of_b == closure.occurrences.end()) return false;
+  for (const Occurrence& one : of_a->second)
+    for (const Occurrence& other : of_b->second)
+      if (one.process == other.process) return true;
+  return false;
+}
+
+bool clash(const FileRecord& a, const FileRecord& b, const Closure& closure) {
+  const bool vendor = is_vendor_file(a) || is_vendor_file(b);
+  const std::set<Use> uses_a = uses_of(a), uses_b = uses_of(b);
+  for (const Use& one : uses_a)
+    for (const Use& other : uses_b) {
+      if (!differ(one, other)) continue;
+      // NVIDIA's own private copies are by design. Two majors of the shared runtime are not, whoever needs them;
+      // but libraries for different majors that nothing links together are alternatives.
+      if (one.state == other.state) {
+        const bool loads_anything = is_executable(a) || is_executable(b);
+        if (linked_together(closure, a, b) || (!vendor && loads_anything && may_meet(a, b))) return true;
+      } else if (!vendor && (may_meet(a, b) || linked_together(closure, a, b))) {
+        return true;
+      }
+    }
+  return false;
+}
+
+bool is_mixed(const FileRecord& file, const Subject& subject) {
+  if (uses_of(file).empty()) return false;
+  return std::any_of(subject.bundle.files.begin(), subject.bundle.files.end(), [&](const FileRecord* other) {
+    return other != &file && !other->runtime_copies.empty() && clash(file, *other, subject.closure);
+  });
+}
+
+std::string list_of_uses(const std::map<std::string, std::vector<std::string>>& by_use) {
+  std::string text;
+  for (const auto& [use, paths] : by_use)
+    text += fmt::format("{}{} in {}", text.empty() ? "" : "; ", use, short_list(paths));
+  return text;
+}
+
+Verdict check(const Subject& subject) {
+  const FileRecord& file = subject.file;
+  const std::set<Use> own = uses_of(file);
+  if (own.empty())
+    return Verdict::not_applicable(!file.runtime_copies.empty() && !is_loadable(file) ? "not linked yet"
+                                                                                      : "uses no CUDA runtime");
+  std::vector<Evidence> evidence;
+  if (!is_vendor_file(file))
+    for (auto one = own.begin(); one != own.end() && evidence.empty(); ++one)
+      for (auto other = std::next(one); other != own.end(); ++other)
+        if (differ(*one, *other)) {
+          evidence.push_back(
+              {fmt::format("one file with a {} and a {}", describe(*one), describe(*other)), std::string(hint), {}});
+          break;
+        }
+
+  if (subject.stage == Stage::package && is_mixed(file, subject)) {
+    const auto& files = subject.bundle.files;
+    const auto first =
+        std::find_if(files.begin(), files.end(), [&](const FileRecord* other) { return is_mixed(*other, subject); });
+    if (*first != &file) {
+      Verdict verdict = Verdict::flagged_with((*first)->path);
+      verdict.evidence = std::move(evidence);
+      return verdict;
+    }
+    std::map<std::string, std::vector<std::string>> by_use;
+    std::vector<std::string> related;
+    for (const FileRecord* other : files)
+      if (is_mixed(*other, subject)) {
+        if (other != &file) related.push_back(other->path);
+        for (const Use& use : uses_of(*other)) by_use[describe(use)].push_back(other->path);
+      }
+    evidence.push_back({"different CUDA runtimes can meet in one process: " + list_of_uses(by_use), std::string(hint),
+                        std::move(related)});
+  }
+  if (evidence.empty()) return Verdict::clean();
+  return Verdict::flagged(std::move(evidence));
+}
+
+}  // namespace
+
+extern const Rule mixed_runtime;
+constinit const Rule mixed_runtime = {
+    .id = {},
+    .name = "mixed-runtime",
+    .severity = Severity::error,
+    .at_link = true,
+    .at_package = true,
+    .since = "1.0",
+    .summary =
+        "CUDA runtimes of different kinds or majors that can meet in one process: static beside shared, private "
+        "beside unified, two majors",
+    .why =
+        "Two runtimes in one process share the driver's context and nothing else. Kernels registered with one are "
+        "unknown to the other, a launch configuration pushed into one is missing in the other (52), and the last "
+        "error is kept twice. People meet it as illegal memory access, wrong numbers or a crash at exit, since "
+        "it depends on which of them a symbol was bound to. Files of NVIDIA's that hold a private copy do not "
+        "count. Libraries for different CUDA majors that nothing links together are alternatives.",
+    .fix =
+        "Use one kind of runtime from one CUDA major in all objects that meet. In CMake set it on every target, also "
+        "on those without CUDA sources that link CUDA::cudart: CMAKE_CUDA_RUNTIME_LIBRARY does not reach them.",
+    .source =
+        "pytorch/FBGEMM#1818; NVIDIA/TensorRT-LLM#6890; NVIDIA/cudf#7887; celeritas-project/celeritas#442; "
+        "NVIDIA/Fuser#940; vllm-project/vllm#43435; NVIDIA/cuda-quantum#4236; wheels transformer_engine_cu12 2.20.2 "
+        "and k2 1.23.4.",
+    .check = check,
+};
+
+}  // namespace cudeploy::rules

@@ -1,0 +1,38 @@
+// Two CUDA runtimes are harmless until they meet in one process. Which ones can meet is the same question for every
+// rule about runtimes: a library may be loaded by any program of its bundle, two programs never meet, and builds of
+// one library for several CUDA or Python versions are alternatives of which one is loaded.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rule.hpp"
+
+namespace cudeploy {
+
+/// Where the state of a runtime lives.
+enum class RuntimeState {
+  private_copy,  ///< in this very file
+  unified,       ///< one for all unified copies of a generation
+  shared,        ///< in libcudart
+  hybrid,        ///< Windows: in the driver's DLL
+};
+
+/// The state that a copy works on; null for what brings no state into the user's own code (the shared library
+/// itself, stand-ins).
+std::optional<RuntimeState> state_of(const RuntimeCopy& copy);
+
+/// CUDA major of a copy: from its version, API level or generation, else from the names the file needs.
+std::optional<int> major_of(const FileRecord& file, const RuntimeCopy& copy);
+
+/// Whether NVIDIA made this file: its private runtime is by design, and its licence forbids changes.
+bool is_vendor_file(const FileRecord& file);
+
+/// Whether both can be in one process, as far as names and types tell.
+bool may_meet(const FileRecord& a, const FileRecord& b);
+
+/// "a.so, b.so, c.so and 8 more": at most three names.
+std::string short_list(const std::vector<std::string>& names);
+
+}  // namespace cudeploy
