@@ -10,9 +10,9 @@
 #include <string_view>
 #include <vector>
 
+#include "bundle.hpp"
 #include "inspect_record.hpp"
 #include "policy.hpp"
-#include "rule.hpp"
 
 namespace cudeploy {
 

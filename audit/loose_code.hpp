@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-#include "rule.hpp"
+#include "bundle.hpp"
 
 namespace cudeploy {
 

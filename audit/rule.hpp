@@ -3,13 +3,13 @@
 // RULES.md and every report print the same struct. A rule sees no parser, no printer and no other rule.
 #pragma once
 
-#include <map>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "bundle.hpp"
 #include "inspect_record.hpp"
 #include "policy.hpp"
 
@@ -17,15 +17,6 @@ namespace cudeploy {
 
 /// What is judged: a file just linked, or what is shipped.
 enum class Stage { link, package };
-
-/// Files that ship together: what one package, one folder, or the files named on one command line hold.
-struct Bundle {
-  std::string name;                      ///< path of the package or folder; "" for files named one by one
-  std::vector<const FileRecord*> files;  ///< sorted by path
-  /// Symbolic links that ship with them: path of the link, written like a member's path -> what it says, as it
-  /// says it ("libx.so.1.2"). The loader looks for file names, so a library without its link is not found.
-  std::map<std::string, std::string> links;
-};
 
 struct Closure;  // what the loader would find, closure.hpp
 

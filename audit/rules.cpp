@@ -1,3 +1,5 @@
+// The rules are one table. Everything that holds for all of them is here: stages, severities, the count of verdicts,
+// the pages that explain them.
 #include <fmt/format.h>
 #include <algorithm>
 #include <tuple>

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "rule.hpp"
+#include "inspect_record.hpp"
 
 namespace cudeploy {
 

@@ -17,7 +17,7 @@ bool is_world_writable(std::string_view folder) {
   return false;
 }
 
-bool is_home(std::string_view folder) { return folder.starts_with("/home/") || folder.starts_with("/root"); }
+bool is_home(std::string_view folder) { return folder.starts_with("/home/"); }
 
 /// Whether a package that is unpacked at "/" holds files in this folder: then it names itself.
 bool is_own_folder(const Subject& subject, std::string_view entry) {

@@ -23,15 +23,19 @@ READING = [
 ]
 JUDGING = [
     ["inspect_record", "nearest"],
-    ["policy"],
+    ["bundle", "policy"],
     ["closure", "gpu"],
+    ["loose_code", "runtime_states"],
     ["rule"],
-    ["report"],
+    ["policy_file", "report"],
 ]
 TOP = ["main"]
 # The one door to LIEF, whose interface changes with each release.
 LIEF_DOOR = {"audit/binary.cpp", "audit/slice.cpp"}
-RULES_MAY_SEE = {"rule.hpp", "gpu.hpp", "closure.hpp", "inspect_record.hpp", "policy.hpp"}
+RULES_MAY_SEE = {
+    "bundle.hpp", "closure.hpp", "gpu.hpp", "inspect_record.hpp", "loose_code.hpp", "policy.hpp", "rule.hpp",
+    "runtime_states.hpp",
+}
 
 JUNK_NAMES = {"utils", "util", "common", "helpers", "helper", "base", "misc"}
 

@@ -1,3 +1,5 @@
+// A policy is written by hand, so each mistake in it is answered with the line, what was expected and the nearest
+// right word. Rule names are checked too: a misspelt one would silently leave the rule as it is.
 #include "policy.hpp"
 
 #include <fmt/format.h>
