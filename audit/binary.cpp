@@ -6,11 +6,15 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
+#include <map>
 
 #include "archive.hpp"
 #include "cubin.hpp"
 #include "fatbin.hpp"
 #include "ptx.hpp"
+#include "runtime_copies.hpp"
+#include "runtime_static/anchor.hpp"
 #include "slice.hpp"
 
 namespace cudeploy {
@@ -60,14 +64,54 @@ std::string machine_name(LIEF::ELF::ARCH machine) {
   }
 }
 
-/// Facts that LIEF reads from `image`, a slice or a whole file.
-void elf_facts(const std::vector<std::uint8_t>& image, FileRecord& record) {
+std::unique_ptr<LIEF::ELF::Binary> parse_elf(const std::vector<std::uint8_t>& image) {
   LIEF::Logger::disable();
   // The count of dynamic symbols comes from the section header; LIEF's automatic choice would distrust it.
-  auto elf = LIEF::ELF::Parser::parse(image, "", LIEF::ELF::DYNSYM_COUNT_METHODS::COUNT_SECTION);
+  return LIEF::ELF::Parser::parse(image, "", LIEF::ELF::DYNSYM_COUNT_METHODS::COUNT_SECTION);
+}
+
+/// A function that other objects can bind to.
+struct Export {
+  std::string name;
+  bool weak = false;
+};
+
+/// Functions that `image` defines for others: global or weak, default visibility.
+std::vector<Export> exported_functions(const std::vector<std::uint8_t>& image) {
+  std::vector<Export> exports;
+  auto elf = parse_elf(image);
+  if (!elf) return exports;
+  for (const LIEF::ELF::Symbol& symbol : elf->dynamic_symbols()) {
+    bool weak = symbol.binding() == LIEF::ELF::SYMBOL_BINDINGS::STB_WEAK;
+    bool global = symbol.binding() == LIEF::ELF::SYMBOL_BINDINGS::STB_GLOBAL;
+    if ((weak || global) && symbol.type() == LIEF::ELF::ELF_SYMBOL_TYPES::STT_FUNC && symbol.shndx() != 0 &&
+        symbol.visibility() == LIEF::ELF::ELF_SYMBOL_VISIBILITY::STV_DEFAULT) {
+      exports.push_back({symbol.name(), weak});
+    }
+  }
+  return exports;
+}
+
+/// The generation that a note of ours tells, "<CUDA major>_<anchor ABI>".
+std::optional<std::string> generation_of(const LIEF::ELF::Binary& elf) {
+  for (const LIEF::ELF::Note& note : elf.notes()) {
+    std::string owner = note.name();
+    owner.resize(std::min(owner.find('\0'), owner.size()));
+    if (owner != note_owner || static_cast<std::uint32_t>(note.type()) != note_type) continue;
+    std::array<std::uint32_t, 2> generation;  // NoteDescription: abi, cuda_major
+    if (note.description().size() < sizeof generation) continue;
+    std::memcpy(generation.data(), note.description().data(), sizeof generation);
+    return fmt::format("{}_{}", generation[1], generation[0]);
+  }
+  return std::nullopt;
+}
+
+/// Facts that LIEF reads from `image`, a slice or a whole file. Returns the generation that our note tells.
+std::optional<std::string> elf_facts(const std::vector<std::uint8_t>& image, FileRecord& record) {
+  auto elf = parse_elf(image);
   if (!elf) {
     record.problems.push_back({0, "ELF header: expected an ELF file that can be parsed, found a damaged one"});
-    return;
+    return std::nullopt;
   }
   record.machine = machine_name(elf->header().machine_type());
   if (elf->has_interpreter()) {
@@ -132,45 +176,53 @@ void elf_facts(const std::vector<std::uint8_t>& image, FileRecord& record) {
       record.version_needs.push_back({need.name(), version.name()});
     }
   }
+  return generation_of(*elf);
 }
 
-/// What of `where` is not in `taken`, and marks it as taken: no byte is searched twice, however many section
-/// headers point at it.
-std::vector<Extent> claim(std::vector<Extent>& taken, Extent where) {
-  std::vector<Extent> free;
-  std::uint64_t at = where.offset;
-  for (const Extent& other : taken) {  // sorted, disjoint
-    if (other.end() <= at) continue;
-    if (other.offset >= where.end()) break;
-    if (other.offset > at) free.push_back({at, other.offset - at});
-    at = std::max(at, other.end());
+/// Parts of a file that somebody has dealt with already. No byte is searched twice, however many section headers
+/// point at it.
+class Claims {
+ public:
+  /// What of `where` was free; it is taken from now on.
+  std::vector<Extent> take(Extent where) {
+    std::vector<Extent> free;
+    std::uint64_t at = where.offset;
+    auto next = taken_.upper_bound(at);
+    if (next != taken_.begin()) at = std::max(at, std::prev(next)->second);
+    for (; at < where.end() && next != taken_.end() && next->first < where.end(); ++next) {
+      if (next->first > at) free.push_back({at, next->first - at});
+      at = std::max(at, next->second);
+    }
+    if (at < where.end()) free.push_back({at, where.end() - at});
+    for (Extent part : free) taken_[part.offset] = part.end();
+    return free;
   }
-  if (at < where.end()) free.push_back({at, where.end() - at});
-  taken.insert(taken.end(), free.begin(), free.end());
-  std::sort(taken.begin(), taken.end(), [](const Extent& a, const Extent& b) { return a.offset < b.offset; });
-  return free;
+
+ private:
+  std::map<std::uint64_t, std::uint64_t> taken_;  // offset -> end, disjoint
+};
+
+bool holds_device_code_by_name(const ElfSection& section) {
+  return section.is_data() && (section.name == ".nv_fatbin" || section.name == "__nv_relfatbin");
 }
 
-/// Fat binaries wherever they lie (sections by name first, then every other data section).
+/// Fat binaries wherever they lie: sections by name first, then every other data section.
 void device_code(const Bytes& bytes, const ElfLayout& layout, const ReadOptions& options, FileRecord& record) {
-  std::vector<Extent> taken;
+  Claims claims;
   auto read = [&](Extent where, FatbinPlace place, const std::optional<std::string>& section) {
-    for (Extent part : claim(taken, where)) {
+    for (Extent part : claims.take(where)) {
       for (FatBinary& found : read_fat_binaries(bytes, part, place, section, options, record.problems)) {
         if (section == "__nv_relfatbin") found.loadable = false;
         record.fat_binaries.push_back(std::move(found));
       }
     }
   };
-  auto is_named = [](const ElfSection& section) {
-    return section.is_data() && (section.name == ".nv_fatbin" || section.name == "__nv_relfatbin");
-  };
   for (const ElfSection& section : layout.sections) {
-    if (is_named(section)) read(section.where, FatbinPlace::named_section, section.name);
+    if (holds_device_code_by_name(section)) read(section.where, FatbinPlace::named_section, section.name);
   }
   for (const ElfSection& section : layout.sections) {
     if (section.is_data() && section.name.starts_with(".nvFatBinSegment")) {
-      for (Extent part : claim(taken, section.where)) check_wrappers(bytes, part, record.problems);
+      for (Extent part : claims.take(section.where)) check_wrappers(bytes, part, record.problems);
     }
   }
   for (const ElfSection& section : layout.sections) {
@@ -185,16 +237,34 @@ void device_code(const Bytes& bytes, const ElfLayout& layout, const ReadOptions&
             [](const FatBinary& a, const FatBinary& b) { return a.offset < b.offset; });
 }
 
+/// Where names and ids of host code can lie: data without the fat binaries in it.
+std::vector<Extent> host_data(const ElfLayout& layout, const std::vector<FatBinary>& fat_binaries) {
+  Claims claims;
+  for (const FatBinary& fat_binary : fat_binaries) claims.take({fat_binary.offset, fat_binary.size});
+  std::vector<Extent> data;
+  auto add = [&](Extent where) {
+    for (Extent part : claims.take(where)) data.push_back(part);
+  };
+  for (const ElfSection& section : layout.sections) {
+    if (section.is_data() && !holds_device_code_by_name(section)) add(section.where);
+  }
+  if (layout.sections.empty()) {
+    for (const ElfSegment& segment : layout.segments) {
+      if (segment.is_load()) add(segment.where);
+    }
+  }
+  std::sort(data.begin(), data.end(), [](const Extent& a, const Extent& b) { return a.offset < b.offset; });
+  return data;
+}
+
 void read_elf(const Bytes& bytes, const ReadOptions& options, FileRecord& record) {
   auto layout = read_elf_layout(bytes, record.problems);
   if (!layout) {
     if (!record.problems.empty()) return;
     if (bytes.size() > kMaxWhole) {
-      record.problems.push_back(
-          {0,
-           fmt::format(
-               "ELF class and byte order: expected 64-bit little-endian in a file of more than {} bytes, found another",
-               kMaxWhole)});
+      record.problems.push_back({0, fmt::format("ELF class and byte order: expected 64-bit little-endian in a file of "
+                                                "more than {} bytes, found another",
+                                                kMaxWhole)});
       return;
     }
     std::vector<std::uint8_t> whole(bytes.size());
@@ -202,8 +272,17 @@ void read_elf(const Bytes& bytes, const ReadOptions& options, FileRecord& record
     elf_facts(whole, record);
     return;
   }
-  elf_facts(make_slice(bytes, *layout, false, record.problems), record);
+  RuntimeClues clues;
+  clues.generation = elf_facts(make_slice(bytes, *layout, false, record.problems), record);
+  clues.exported_api = [&] {
+    std::vector<Problem> told_already;
+    std::vector<Export> exports = exported_functions(make_slice(bytes, *layout, true, told_already));
+    return static_cast<std::size_t>(std::count_if(
+        exports.begin(), exports.end(), [](const Export& function) { return function.name.starts_with("cuda"); }));
+  };
   device_code(bytes, *layout, options, record);
+  MemoryView view = memory_view(bytes, *layout, host_data(*layout, record.fat_binaries));
+  record.runtime_copies = runtime_copies(find_callback_tables(bytes, view, record.problems), record, clues);
 }
 
 /// One file or member that is no archive.

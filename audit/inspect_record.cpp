@@ -24,10 +24,13 @@ struct Name {
   Enum value;
   std::string_view text;
 };
+template <typename Enum>
+Name(Enum, const char*) -> Name<Enum>;  // clang before 17 does not find this out for an aggregate
 
 constexpr std::array format_names{
-    Name{Format::elf, "elf"},       Name{Format::pe, "pe"},   Name{Format::ar, "ar"},      Name{Format::fatbin, "fatbin"},
-    Name{Format::cubin, "cubin"},   Name{Format::ptx, "ptx"}, Name{Format::other, "other"},
+    Name{Format::elf, "elf"},       Name{Format::pe, "pe"},       Name{Format::ar, "ar"},
+    Name{Format::fatbin, "fatbin"}, Name{Format::cubin, "cubin"}, Name{Format::ptx, "ptx"},
+    Name{Format::other, "other"},
 };
 constexpr std::array image_kind_names{
     Name{ImageKind::cubin, "cubin"},     Name{ImageKind::ptx, "ptx"},     Name{ImageKind::lto_ir, "lto-ir"},
@@ -109,8 +112,7 @@ class Field {
   Int integer() const {
     constexpr auto highest = std::numeric_limits<Int>::max();
     bool negative = value_.is_number_integer() && !value_.is_number_unsigned() && value_.get<std::int64_t>() < 0;
-    if (!value_.is_number_integer() || negative ||
-        value_.get<std::uint64_t>() > static_cast<std::uint64_t>(highest))
+    if (!value_.is_number_integer() || negative || value_.get<std::uint64_t>() > static_cast<std::uint64_t>(highest))
       fail(fmt::format("an integer from 0 to {}", highest));
     return static_cast<Int>(value_.get<std::uint64_t>());
   }
@@ -130,7 +132,8 @@ class Field {
     if (!value_.is_array()) fail("an array");
     std::vector<decltype(read(*this))> out;
     out.reserve(value_.size());
-    for (std::size_t i = 0; i < value_.size(); ++i) out.push_back(read(Field(value_[i], fmt::format("{}[{}]", where_, i))));
+    for (std::size_t i = 0; i < value_.size(); ++i)
+      out.push_back(read(Field(value_[i], fmt::format("{}[{}]", where_, i))));
     return out;
   }
 
@@ -183,9 +186,8 @@ Problem read_problem(const Field& field) {
 }
 
 Json write(const Kernel& kernel) {
-  return {{"name", kernel.name},
-          {"registers", or_null(kernel.registers)},
-          {"shared_bytes", or_null(kernel.shared_bytes)}};
+  return {
+      {"name", kernel.name}, {"registers", or_null(kernel.registers)}, {"shared_bytes", or_null(kernel.shared_bytes)}};
 }
 Kernel read_kernel(const Field& field) {
   return {field.at("name").text(), optional_integer<std::uint32_t>(field.find("registers")),
@@ -222,7 +224,8 @@ Image read_image(const Field& field) {
   image.entry_kind = optional_integer<std::uint16_t>(field.find("entry_kind")).value_or(0);
   image.arch = optional_integer<std::uint32_t>(field.at("arch"));
   image.variant = field.at("variant").text();
-  if (image.variant != "" && image.variant != "a" && image.variant != "f") field.at("variant").fail("\"\", \"a\" or \"f\"");
+  if (image.variant != "" && image.variant != "a" && image.variant != "f")
+    field.at("variant").fail("\"\", \"a\" or \"f\"");
   image.ptx_version = optional(field.at("ptx_version"), text);
   image.compression = field.at("compression").one_of(compression_names);
   image.stored_size = optional_integer<std::uint64_t>(field.at("stored_size"));

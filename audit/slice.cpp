@@ -243,6 +243,8 @@ bool ElfSection::is_data() const {
   return type == SHT_PROGBITS && (flags & SHF_ALLOC) && !(flags & (SHF_EXECINSTR | SHF_COMPRESSED));
 }
 
+bool ElfSection::is_writable() const { return (flags & SHF_WRITE) != 0; }
+
 bool ElfSegment::is_load() const { return type == PT_LOAD; }
 bool ElfSegment::is_interpreter() const { return type == PT_INTERP; }
 

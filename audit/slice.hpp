@@ -24,6 +24,7 @@ struct ElfSection {
   std::uint32_t link = 0;
   std::uint32_t info = 0;
 
+  bool is_writable() const;
   bool is_data() const;  ///< loaded bytes that are neither code nor one of the linker's tables
 };
 

@@ -35,9 +35,9 @@ static_assert(offsetof(NoteDescription, anchor_offset) == 8);
 struct Record {
   enum Kind : uint64_t {
     empty = 0,
-    claimed = 1,         ///< being filled
-    fat_binary = 2,      ///< what: the 24-byte wrapper; detail: the handle that the runtime gave
-    foreign_stub = 3,    ///< what: a kernel stub that lies in another object; detail: its device name
+    claimed = 1,       ///< being filled
+    fat_binary = 2,    ///< what: the 24-byte wrapper; detail: the handle that the runtime gave
+    foreign_stub = 3,  ///< what: a kernel stub that lies in another object; detail: its device name
   };
   uint64_t kind;
   const void* what;
@@ -59,24 +59,24 @@ inline constexpr Server shared_runtime_bit = 1;
 
 /// The block that each copy carries, in writable memory. Fields marked "atomic" change after loading.
 struct Anchor {
-  const Anchor* self;      ///< its own address once its object is relocated; anything else before
-  uint32_t abi;            ///< anchor_abi
-  uint32_t cuda_major;     ///< as in the note
-  uint32_t size;           ///< bytes of this block
-  uint32_t name_count;     ///< API names of the copy's archive
-  uint64_t names_id;       ///< FNV-1a of the names with their zeros: equal ids, equal lists
-  uint64_t archive_id;     ///< FNV-1a of the archive's bytes: equal ids, equal runtimes
-  const char* names;       ///< name_count zero-terminated names, ascending by byte value
-  const int32_t* functions;  ///< function i lies at `(char*)&functions[i] + functions[i]`: never a routed name
-  void** slots;            ///< atomic: where calls of name i go now
-  int (*runtime_version)(int*);                    ///< the copy's own cudaRuntimeGetVersion
+  const Anchor* self;            ///< its own address once its object is relocated; anything else before
+  uint32_t abi;                  ///< anchor_abi
+  uint32_t cuda_major;           ///< as in the note
+  uint32_t size;                 ///< bytes of this block
+  uint32_t name_count;           ///< API names of the copy's archive
+  uint64_t names_id;             ///< FNV-1a of the names with their zeros: equal ids, equal lists
+  uint64_t archive_id;           ///< FNV-1a of the archive's bytes: equal ids, equal runtimes
+  const char* names;             ///< name_count zero-terminated names, ascending by byte value
+  const int32_t* functions;      ///< function i lies at `(char*)&functions[i] + functions[i]`: never a routed name
+  void** slots;                  ///< atomic: where calls of name i go now
+  int (*runtime_version)(int*);  ///< the copy's own cudaRuntimeGetVersion
   size_t (*report_json)(char* buffer, size_t size);  ///< cudeploy_report_json of this copy
-  uint32_t version;        ///< atomic: what runtime_version answered, 13000; 0 = not asked yet
-  uint32_t state;          ///< atomic: bits of AnchorState
-  Server serving;          ///< atomic: on the meeting point: the newest server chosen so far
-  Server bound;            ///< atomic: who serves this copy; set once
-  RecordBlock* records;    ///< atomic: newest block first
-  uint64_t reserved[2];    ///< zero
+  uint32_t version;      ///< atomic: what runtime_version answered, 13000; 0 = not asked yet
+  uint32_t state;        ///< atomic: bits of AnchorState
+  Server serving;        ///< atomic: on the meeting point: the newest server chosen so far
+  Server bound;          ///< atomic: who serves this copy; set once
+  RecordBlock* records;  ///< atomic: newest block first
+  uint64_t reserved[2];  ///< zero
 };
 
 enum AnchorState : uint32_t {

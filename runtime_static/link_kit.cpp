@@ -283,11 +283,11 @@ std::string copy_header(const RuntimeArchive& archive, AnchorVisibility anchor) 
   std::string text =
       "// Written by `cudeploy link-kit` from one libcudart_static.a: do not edit.\n"
       "#pragma once\n"
-      "#define CUDEPLOY_CUDA_MAJOR " + std::to_string(archive.api_level / 1000) + "\n" +
-      "#define CUDEPLOY_NAME_COUNT " + std::to_string(archive.names.size()) + "\n" +
-      "#define CUDEPLOY_NAMES_ID " + hexadecimal(names_id) + "\n" +
-      "#define CUDEPLOY_ARCHIVE_ID " + hexadecimal(archive.id) + "\n" +
-      "#define CUDEPLOY_ANCHOR_EXPORTED " + (anchor == AnchorVisibility::exported ? "1" : "0") + "\n";
+      "#define CUDEPLOY_CUDA_MAJOR " +
+      std::to_string(archive.api_level / 1000) + "\n" + "#define CUDEPLOY_NAME_COUNT " +
+      std::to_string(archive.names.size()) + "\n" + "#define CUDEPLOY_NAMES_ID " + hexadecimal(names_id) + "\n" +
+      "#define CUDEPLOY_ARCHIVE_ID " + hexadecimal(archive.id) + "\n" + "#define CUDEPLOY_ANCHOR_EXPORTED " +
+      (anchor == AnchorVisibility::exported ? "1" : "0") + "\n";
   for (const auto name : recorded) text += "#define CUDEPLOY_HAS" + std::string(name) + " " + has(name) + "\n";
   text +=
       "#if defined(__CET__) && (__CET__ & 1)\n"
@@ -307,16 +307,20 @@ RuntimeArchive read_runtime_archive(const std::string& path) {
   const auto file = FileBytes::open(path, why);
   if (!file) fail(path, "cannot be opened: " + why, archive_hint);
   if (file->size() > largest_archive) {
-    fail(path, "has " + std::to_string(file->size()) + " bytes, a runtime archive has at most " +
-                   std::to_string(largest_archive), archive_hint);
+    fail(path,
+         "has " + std::to_string(file->size()) + " bytes, a runtime archive has at most " +
+             std::to_string(largest_archive),
+         archive_hint);
   }
   const auto bytes = file->copy({0, file->size()});
   const View view(bytes);
   if (view.size() != file->size()) fail(path, "was cut while it was read", archive_hint);
   if (view.size() < 8 || std::memcmp(view.data(), "!<arch>\n", 8) != 0) {
     const bool thin = view.size() >= 8 && std::memcmp(view.data(), "!<thin>\n", 8) == 0;
-    fail(path, thin ? "expected an archive, found a thin archive, whose members lie elsewhere"
-                    : "expected a static archive (first bytes `!<arch>`), found something else", archive_hint);
+    fail(path,
+         thin ? "expected an archive, found a thin archive, whose members lie elsewhere"
+              : "expected a static archive (first bytes `!<arch>`), found something else",
+         archive_hint);
   }
   RuntimeArchive archive;
   archive.id = fnv1a(fnv1a_start, view);
@@ -338,8 +342,10 @@ RuntimeArchive read_runtime_archive(const std::string& path) {
     fail(path, "expected functions named `cuda…` in 64-bit objects for x86_64 or aarch64, found none", archive_hint);
   }
   if (!std::binary_search(archive.names.begin(), archive.names.end(), "cudaRuntimeGetVersion")) {
-    fail(path, "expected the function cudaRuntimeGetVersion, found " + std::to_string(archive.names.size()) +
-                   " other API functions", archive_hint);
+    fail(path,
+         "expected the function cudaRuntimeGetVersion, found " + std::to_string(archive.names.size()) +
+             " other API functions",
+         archive_hint);
   }
   if (archive.api_level == 0) {
     fail(path, "expected the table of runtime functions and their versions, found none", archive_hint);
@@ -350,8 +356,9 @@ RuntimeArchive read_runtime_archive(const std::string& path) {
 LinkKit make_link_kit(const LinkKitOptions& options) {
   const auto archive = read_runtime_archive(options.cudart);
   const fs::path sources = fs::absolute(options.sources).lexically_normal();
-  const std::string assembly = read_text(sources / ("entry_" + archive.machine + ".S"),
-                                         "the runtime sources lie in share/cudeploy/runtime_static of the installation");
+  const std::string assembly =
+      read_text(sources / ("entry_" + archive.machine + ".S"),
+                "the runtime sources lie in share/cudeploy/runtime_static of the installation");
   std::error_code error;
   const fs::path out = fs::absolute(options.out).lexically_normal();
   fs::create_directories(out, error);
@@ -368,8 +375,8 @@ LinkKit make_link_kit(const LinkKitOptions& options) {
   kit.sources = {(out / "entries.cpp").string(), (sources / "join.cpp").string(), (sources / "report.cpp").string()};
   kit.include_directories = {out.string(), sources.string(), (sources / "include").string()};
   // Link-time optimisation does not see symbols that assembly defines, so these few files stay outside of it.
-  kit.compile_options = {"-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti",
-                         "-fno-lto"};
+  kit.compile_options = {"-std=c++17",      "-O2",       "-fPIC",   "-fvisibility=hidden",
+                         "-fno-exceptions", "-fno-rtti", "-fno-lto"};
   kit.response_file = (out / "wrap.rsp").string();
   kit.link_options = {"-Wl,@" + kit.response_file};
   kit.libraries = {kit.cudart, "pthread", "dl", "rt"};

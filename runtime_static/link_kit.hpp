@@ -14,35 +14,35 @@ namespace cudeploy {
 enum class AnchorVisibility { exported, hidden };
 
 struct LinkKitOptions {
-  std::string cudart;       ///< path of libcudart_static.a
-  std::string out;          ///< folder to write into; made when missing
-  std::string sources;      ///< folder with anchor.hpp and join.cpp: installed share/cudeploy/runtime_static, or the tree
+  std::string cudart;   ///< path of libcudart_static.a
+  std::string out;      ///< folder to write into; made when missing
+  std::string sources;  ///< folder with anchor.hpp and join.cpp: installed share/cudeploy/runtime_static, or the tree
   AnchorVisibility anchor = AnchorVisibility::exported;
 };
 
 /// What was written, all paths absolute. The same facts stand in `link-kit.json` (schema cudeploy/link-kit/1).
 struct LinkKit {
   std::string cudart;
-  std::string machine;                         ///< "x86_64" or "aarch64"
-  int cuda_major = 0;                          ///< 13
-  int api_level = 0;                           ///< highest version in the callback table, 13000
-  std::string generation;                      ///< "13_1": CUDA major, anchor ABI
+  std::string machine;     ///< "x86_64" or "aarch64"
+  int cuda_major = 0;      ///< 13
+  int api_level = 0;       ///< highest version in the callback table, 13000
+  std::string generation;  ///< "13_1": CUDA major, anchor ABI
   AnchorVisibility anchor = AnchorVisibility::exported;
-  std::vector<std::string> names;              ///< routed names, sorted
-  std::vector<std::string> sources;            ///< to compile, PIC, into a static library or the target itself
+  std::vector<std::string> names;    ///< routed names, sorted
+  std::vector<std::string> sources;  ///< to compile, PIC, into a static library or the target itself
   std::vector<std::string> include_directories;
   std::vector<std::string> compile_options;
-  std::vector<std::string> link_options;       ///< for the compiler driver
-  std::string response_file;                   ///< what link_options refers to; relink when it changes
-  std::vector<std::string> libraries;          ///< behind the compiled sources, in this order
+  std::vector<std::string> link_options;  ///< for the compiler driver
+  std::string response_file;              ///< what link_options refers to; relink when it changes
+  std::vector<std::string> libraries;     ///< behind the compiled sources, in this order
 };
 
 /// API names that the archive defines (`^(__)?cuda[A-Z]`, global functions), its machine and its major.
 struct RuntimeArchive {
   std::string machine;
   int api_level = 0;
-  std::uint64_t id = 0;                        ///< FNV-1a of the file's bytes
-  std::vector<std::string> names;              ///< sorted
+  std::uint64_t id = 0;            ///< FNV-1a of the file's bytes
+  std::vector<std::string> names;  ///< sorted
 };
 
 /// Throws std::runtime_error: `path: error: what was expected, what was found`, then a hint line.

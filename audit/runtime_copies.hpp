@@ -1,0 +1,67 @@
+// A statically linked CUDA runtime leaves no name behind: its symbols are hidden, its strings merged, its sections
+// gone after strip. What stays is its callback table, an array in relocated data with one record per API function
+// and, in it, the release that brought the function: it counts the copies and tells their version. Three 16-byte
+// ids beside it must agree with the count.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bytes.hpp"
+#include "inspect_record.hpp"
+#include "slice.hpp"
+
+namespace cudeploy {
+
+/// A part of the file and the address that it gets.
+struct MappedPart {
+  std::uint64_t address = 0;
+  Extent where;
+  bool writable = false;
+};
+
+/// What the search needs to know of a file of any format: what lies at an address, and where pointers go.
+struct MemoryView {
+  std::vector<MappedPart> parts;
+  std::vector<Extent> data;        ///< where names and ids can lie: sorted, without device code
+  bool pointers_in_place = false;  ///< slots hold absolute addresses (no PIE, RELR, PE)
+  /// Calls back for each relocated pointer (address of the slot, where it points). May be empty.
+  std::function<void(const std::function<void(std::uint64_t, std::uint64_t)>&)> relocations;
+};
+
+/// The view of an ELF file. `data` as above.
+MemoryView memory_view(const Bytes& bytes, const ElfLayout& layout, std::vector<Extent> data);
+
+/// One callback table: where, how long, and the newest release that it names.
+struct CallbackTable {
+  std::uint64_t address = 0;
+  std::size_t records = 0;
+  int api_level = 0;  ///< 13000 is 13.0
+};
+
+/// All callback tables, by address. Ids that contradict their number become a problem.
+std::vector<CallbackTable> find_callback_tables(const Bytes& bytes, const MemoryView& view,
+                                                std::vector<Problem>& problems);
+
+/// Releases that a runtime with this API level can be, oldest first; empty for a level that is not known. With
+/// `open_ended` later releases are possible too.
+struct LevelReleases {
+  std::vector<std::string> releases;
+  bool open_ended = false;
+};
+LevelReleases releases_of_level(int api_level);
+
+/// What else of a file decides its rows.
+struct RuntimeClues {
+  std::optional<std::string> generation;      ///< of our note, "<CUDA major>_<anchor ABI>"
+  std::function<std::size_t()> exported_api;  ///< counts exported functions named cuda…; called only where it matters
+};
+
+/// The rows of one file: record's path, type, soname, needs and version tables are read from `record`.
+std::vector<RuntimeCopy> runtime_copies(const std::vector<CallbackTable>& tables, const FileRecord& record,
+                                        const RuntimeClues& clues);
+
+}  // namespace cudeploy
