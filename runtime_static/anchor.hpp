@@ -31,13 +31,14 @@ static_assert(offsetof(NoteDescription, abi) == 0);
 static_assert(offsetof(NoteDescription, cuda_major) == 4);
 static_assert(offsetof(NoteDescription, anchor_offset) == 8);
 
-/// One thing that a copy saw being registered. `kind` is written last and cleared first.
+/// One thing that a copy saw being registered. `kind` is written last, and changed before the rest is.
 struct Record {
   enum Kind : uint64_t {
     empty = 0,
-    claimed = 1,       ///< being filled
-    fat_binary = 2,    ///< what: the 24-byte wrapper; detail: the handle that the runtime gave
-    foreign_stub = 3,  ///< what: a kernel stub that lies in another object; detail: its device name
+    claimed = 1,          ///< being filled
+    fat_binary = 2,       ///< what: the 24-byte wrapper; detail: the handle that the runtime gave
+    foreign_stub = 3,     ///< what: a kernel stub that lies in another object; detail: its device name
+    past_fat_binary = 4,  ///< as fat_binary, unregistered since; free to be claimed
   };
   uint64_t kind;
   const void* what;

@@ -27,7 +27,6 @@
 
 .macro cudeploy_entry index, name
   cudeploy_tables \index, \name
-  .balign 8
   .globl __wrap_\name
   .hidden __wrap_\name
   .type __wrap_\name, @function
@@ -40,7 +39,6 @@ __wrap_\name:
 # The call passes through the observer cudeploy_recorded_NAME of report.cpp, which goes on to cudeploy_next_NAME.
 .macro cudeploy_recorded_entry index, name
   cudeploy_tables \index, \name
-  .balign 8
   .globl cudeploy_next_\name
   .hidden cudeploy_next_\name
   .type cudeploy_next_\name, @function

@@ -375,7 +375,7 @@ LinkKit make_link_kit(const LinkKitOptions& options) {
   kit.sources = {(out / "entries.cpp").string(), (sources / "join.cpp").string(), (sources / "report.cpp").string()};
   kit.include_directories = {out.string(), sources.string(), (sources / "include").string()};
   // Link-time optimisation does not see symbols that assembly defines, so these few files stay outside of it.
-  kit.compile_options = {"-std=c++17",      "-O2",       "-fPIC",   "-fvisibility=hidden",
+  kit.compile_options = {"-std=c++17",      "-Os",       "-fPIC",   "-fvisibility=hidden",
                          "-fno-exceptions", "-fno-rtti", "-fno-lto"};
   kit.response_file = (out / "wrap.rsp").string();
   kit.link_options = {"-Wl,@" + kit.response_file};
