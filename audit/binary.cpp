@@ -12,10 +12,12 @@
 #include "archive.hpp"
 #include "cubin.hpp"
 #include "fatbin.hpp"
+#include "find_bytes.hpp"
 #include "ptx.hpp"
 #include "runtime_copies.hpp"
 #include "runtime_static/anchor.hpp"
 #include "slice.hpp"
+#include "vendor.hpp"
 
 namespace cudeploy {
 
@@ -70,15 +72,9 @@ std::unique_ptr<LIEF::ELF::Binary> parse_elf(const std::vector<std::uint8_t>& im
   return LIEF::ELF::Parser::parse(image, "", LIEF::ELF::DYNSYM_COUNT_METHODS::COUNT_SECTION);
 }
 
-/// A function that other objects can bind to.
-struct Export {
-  std::string name;
-  bool weak = false;
-};
-
 /// Functions that `image` defines for others: global or weak, default visibility.
-std::vector<Export> exported_functions(const std::vector<std::uint8_t>& image) {
-  std::vector<Export> exports;
+std::vector<ExportedFunction> exported_functions(const std::vector<std::uint8_t>& image) {
+  std::vector<ExportedFunction> exports;
   auto elf = parse_elf(image);
   if (!elf) return exports;
   for (const LIEF::ELF::Symbol& symbol : elf->dynamic_symbols()) {
@@ -272,17 +268,39 @@ void read_elf(const Bytes& bytes, const ReadOptions& options, FileRecord& record
     elf_facts(whole, record);
     return;
   }
-  RuntimeClues clues;
-  clues.generation = elf_facts(make_slice(bytes, *layout, false, record.problems), record);
-  clues.exported_api = [&] {
-    std::vector<Problem> told_already;
-    std::vector<Export> exports = exported_functions(make_slice(bytes, *layout, true, told_already));
-    return static_cast<std::size_t>(std::count_if(
-        exports.begin(), exports.end(), [](const Export& function) { return function.name.starts_with("cuda"); }));
-  };
+  std::vector<std::uint8_t> slice = make_slice(bytes, *layout, false, record.problems);
+  std::optional<std::string> generation = elf_facts(slice, record);
   device_code(bytes, *layout, options, record);
   MemoryView view = memory_view(bytes, *layout, host_data(*layout, record.fat_binaries));
-  record.runtime_copies = runtime_copies(find_callback_tables(bytes, view, record.problems), record, clues);
+
+  // Symbols are read where they decide something: a large library has some 100,000.
+  std::optional<std::vector<ExportedFunction>> exports;
+  auto read_exports = [&]() -> const std::vector<ExportedFunction>& {
+    if (!exports) {
+      std::vector<Problem> told_already;
+      exports = exported_functions(make_slice(bytes, *layout, true, told_already));
+    }
+    return *exports;
+  };
+  RuntimeClues runtime_clues;
+  runtime_clues.generation = generation;
+  runtime_clues.exported_api = [&] {
+    const auto& functions = read_exports();
+    return static_cast<std::size_t>(std::count_if(
+        functions.begin(), functions.end(), [](const ExportedFunction& f) { return f.name.starts_with("cuda"); }));
+  };
+  record.runtime_copies = runtime_copies(find_callback_tables(bytes, view, record.problems), record, runtime_clues);
+
+  VendorClues vendor_clues;
+  vendor_clues.exports = read_exports;
+  vendor_clues.holds_text = [&](std::string_view text) {
+    bool found = false;
+    find_bytes(bytes, view.data, text, 0, [&](std::uint64_t) { found = true; });
+    return found;
+  };
+  constexpr std::string_view name("\0cuInit\0", 8);
+  vendor_clues.names_driver_api = std::search(slice.begin(), slice.end(), name.begin(), name.end()) != slice.end();
+  record.vendor = recognise_vendor(record, vendor_clues);
 }
 
 /// One file or member that is no archive.

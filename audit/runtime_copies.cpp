@@ -12,6 +12,8 @@
 #include <set>
 #include <string_view>
 
+#include "find_bytes.hpp"
+
 namespace cudeploy {
 
 namespace {
@@ -40,39 +42,19 @@ struct CallbackRecord {
 };
 static_assert(sizeof(CallbackRecord) == 24);
 
-// Export-table ids of the runtime: in .rodata, never merged, no relocation; one of each per copy, 11.2 to 13.1.
-constexpr std::array<std::string_view, 3> kIds = {
-    "\x6b\xd5\xfb\x6c\x5b\xf4\xe7\x4a\x89\x87\xd9\x39\x12\xfd\x9d\xf9"sv,
-    "\x10\xcd\xde\x21\xb3\xaa\x31\x4c\xb4\xe3\xd5\xb5\x87\xcd\x36\x79"sv,
-    "\xff\x55\x30\xa2\x83\xde\x5b\x45\xa4\x4d\x92\x76\xca\xef\xbb\xbd"sv,
+// Export-table ids of the runtime: in .rodata, never merged, no relocation; one of each per copy. The second came
+// with 11.2: the 11.1 copy in NVIDIA's libcufile 1.14 has the other two only.
+struct TableId {
+  std::string_view bytes;
+  int since;  ///< API level
 };
+constexpr std::array<TableId, 3> kIds = {{
+    {"\x6b\xd5\xfb\x6c\x5b\xf4\xe7\x4a\x89\x87\xd9\x39\x12\xfd\x9d\xf9"sv, 0},
+    {"\x10\xcd\xde\x21\xb3\xaa\x31\x4c\xb4\xe3\xd5\xb5\x87\xcd\x36\x79"sv, 11020},
+    {"\xff\x55\x30\xa2\x83\xde\x5b\x45\xa4\x4d\x92\x76\xca\xef\xbb\xbd"sv, 0},
+}};
 
 constexpr std::size_t kBlock = 256 << 10;
-
-/// Calls `found` with the file offset of each occurrence of `needle` in `where`. `rare` is the index of a byte of
-/// the needle that is seldom in data: the search jumps from one to the next.
-template <typename Found>
-void search(const Bytes& bytes, const std::vector<Extent>& where, std::string_view needle, std::size_t rare,
-            Found found) {
-  std::vector<std::byte> block(kBlock);
-  for (const Extent& extent : where) {
-    for (std::uint64_t at = extent.offset; at + needle.size() <= extent.end();) {
-      std::size_t want = std::min<std::uint64_t>(block.size(), extent.end() - at);
-      std::size_t got = bytes.read(at, std::span(block).first(want));
-      if (got < needle.size()) break;
-      const char* begin = reinterpret_cast<const char*>(block.data());
-      const char* last = begin + (got - needle.size()) + rare;
-      for (const char* hit = begin + rare; hit <= last; ++hit) {
-        hit = static_cast<const char*>(std::memchr(hit, needle[rare], static_cast<std::size_t>(last - hit) + 1));
-        if (hit == nullptr) break;
-        if (std::memcmp(hit - rare, needle.data(), needle.size()) == 0) {
-          found(at + static_cast<std::uint64_t>(hit - rare - begin));
-        }
-      }
-      at += got - needle.size() + 1;  // a needle may lie across two blocks
-    }
-  }
-}
 
 /// The file offset of `address`, with the bytes that follow in the same part.
 Extent at_address(const MemoryView& view, std::uint64_t address) {
@@ -266,7 +248,7 @@ std::vector<CallbackTable> find_callback_tables(const Bytes& bytes, const Memory
                                                 std::vector<Problem>& problems) {
   // Linkers merge the tails of strings, so nothing is asked of the byte before the name.
   std::set<std::uint64_t> names;
-  search(bytes, view.data, kFirstName, kFirstName.find('V'), [&](std::uint64_t offset) {
+  find_bytes(bytes, view.data, kFirstName, kFirstName.find('V'), [&](std::uint64_t offset) {
     for (const MappedPart& part : view.parts) {
       if (offset >= part.where.offset && offset < part.where.end() && names.size() < kMaxHits) {
         names.insert(part.address + (offset - part.where.offset));
@@ -285,14 +267,15 @@ std::vector<CallbackTable> find_callback_tables(const Bytes& bytes, const Memory
   if (tables.empty() && view.pointers_in_place) tables = tables_at(bytes, view, slots_in_place(bytes, view, names));
   if (tables.empty()) return {};
 
-  std::array<std::size_t, kIds.size()> counts{};
-  for (std::size_t i = 0; i < kIds.size(); ++i) {
-    search(bytes, view.data, kIds[i], 0, [&](std::uint64_t) { ++counts[i]; });
-  }
-  if (std::any_of(counts.begin(), counts.end(), [&](std::size_t count) { return count != tables.size(); })) {
+  for (const TableId& id : kIds) {
+    auto expected = static_cast<std::size_t>(std::count_if(
+        tables.begin(), tables.end(), [&](const CallbackTable& table) { return table.api_level >= id.since; }));
+    std::size_t found = 0;
+    find_bytes(bytes, view.data, id.bytes, 0, [&](std::uint64_t) { ++found; });
+    if (found == expected) continue;
     problems.push_back(
-        {std::nullopt, fmt::format("CUDA runtime: expected as many of each id as callback tables ({}), found {}",
-                                   tables.size(), fmt::join(counts, ", "))});
+        {std::nullopt, fmt::format("CUDA runtime: expected {} of id {:02x}… beside {} callback tables, found {}",
+                                   expected, static_cast<unsigned char>(id.bytes.front()), tables.size(), found)});
   }
   return tables;
 }

@@ -1,0 +1,165 @@
+#include "vendor.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+namespace cudeploy {
+
+namespace {
+
+struct Row {
+  std::string_view stem;  ///< of the soname
+  std::string_view product;
+  std::string_view node;                    ///< stem of its own version node; "" where the library has none
+  std::array<std::string_view, 3> exports;  ///< instead of the node
+  std::string_view source;                  ///< where both were read
+};
+
+constexpr std::string_view kToolkit13 = "CUDA 13.0.88, lib64";
+constexpr std::string_view kStubs12 = "CUDA 12.4, lib64/stubs: same soname and version node as the library";
+constexpr std::string_view kCudnn = "cuDNN 9.19, lib64";
+
+constexpr Row kRows[] = {
+    {"libcublas", "cuBLAS", "libcublas", {}, kToolkit13},
+    {"libcublasLt", "cuBLAS", "libcublasLt", {}, kToolkit13},
+    {"libnvblas", "cuBLAS", "libnvblas", {}, kToolkit13},
+    {"libcudart", "CUDA runtime", "libcudart", {}, kToolkit13},
+    {"libcufft", "cuFFT", "libcufft", {}, kToolkit13},
+    {"libcufftw", "cuFFT", "libcufftw", {}, kToolkit13},
+    {"libcurand", "cuRAND", "libcurand", {}, kToolkit13},
+    {"libcusolver", "cuSOLVER", "libcusolver", {}, kToolkit13},
+    {"libcusolverMg", "cuSOLVER", "libcusolverMg", {}, kToolkit13},
+    {"libcusparse", "cuSPARSE", "libcusparse", {}, kToolkit13},
+    {"libnvJitLink", "nvJitLink", "libnvJitLink", {}, kToolkit13},
+    {"libnvrtc", "NVRTC", "libnvrtc", {}, kToolkit13},
+    {"libnvrtc.alt", "NVRTC", "libnvrtc.alt", {}, kToolkit13},
+    {"libnvrtc-builtins", "NVRTC", "libnvrtc-builtins", {}, kToolkit13},
+    {"libnvrtc-builtins.alt", "NVRTC", "libnvrtc-builtins.alt", {}, kToolkit13},
+    {"libnvvm", "NVVM", "", {"nvvmCreateProgram", "nvvmCompileProgram", "nvvmIRVersion"}, kToolkit13},
+    {"libnvtx3interop", "NVTX", "libnvtx3interop", {}, kToolkit13},
+    {"libcupti", "CUPTI", "libcupti", {}, kToolkit13},
+    {"libcheckpoint", "CUPTI", "libcheckpoint", {}, kToolkit13},
+    {"libpcsamplingutil", "CUPTI", "libpcsamplingutil", {}, kToolkit13},
+    {"libnvperf_host", "CUPTI", "", {"NVPW_InitializeHost"}, kToolkit13},
+    {"libnvperf_target", "CUPTI", "", {"NVPW_InitializeTarget"}, kToolkit13},
+    {"libcudnn", "cuDNN", "libcudnn", {}, kCudnn},
+    {"libcudnn_adv", "cuDNN", "libcudnn_adv", {}, kCudnn},
+    {"libcudnn_cnn", "cuDNN", "libcudnn_cnn", {}, kCudnn},
+    {"libcudnn_engines_precompiled", "cuDNN", "libcudnn_engines_precompiled", {}, kCudnn},
+    {"libcudnn_engines_runtime_compiled", "cuDNN", "libcudnn_engines_runtime_compiled", {}, kCudnn},
+    {"libcudnn_graph", "cuDNN", "libcudnn_graph", {}, kCudnn},
+    {"libcudnn_heuristic", "cuDNN", "libcudnn_heuristic", {}, kCudnn},
+    {"libcudnn_ops", "cuDNN", "libcudnn_ops", {}, kCudnn},
+    {"libnccl", "NCCL", "", {"ncclCommInitRank", "ncclGetUniqueId", "ncclAllReduce"}, "NCCL 2 for CUDA 13.0, lib64"},
+    {"libnvjpeg", "nvJPEG", "libnvjpeg", {}, "Python package nvidia-nvjpeg-cu12 12.4.0.76"},
+    {"libnvfatbin",
+     "nvFatbin",
+     "",
+     {"nvFatbinCreate", "nvFatbinAddCubin", "nvFatbinGet"},
+     "Python package nvidia-nvfatbin-cu12 12.9.82"},
+    {"libcufile",
+     "cuFile",
+     "",
+     {"cuFileDriverOpen", "cuFileRead", "cuFileHandleRegister"},
+     "Python package nvidia-cufile-cu12 1.14.1.1"},
+    {"libnvshmem_host", "NVSHMEM", "NVSHMEM", {}, "Python package nvidia-nvshmem-cu12 3.8.0"},
+    {"nvshmem_transport_gpunetio", "NVSHMEM", "", {"nvshmemt_init"}, "Python package nvidia-nvshmem-cu12 3.8.0"},
+    {"nvshmem_transport_ibdevx", "NVSHMEM", "", {"nvshmemt_init"}, "Python package nvidia-nvshmem-cu12 3.8.0"},
+    {"nvshmem_transport_ibgda", "NVSHMEM", "", {"nvshmemt_init"}, "Python package nvidia-nvshmem-cu12 3.8.0"},
+    {"nvshmem_transport_ibrc", "NVSHMEM", "", {"nvshmemt_init"}, "Python package nvidia-nvshmem-cu12 3.8.0"},
+    {"nvshmem_transport_libfabric", "NVSHMEM", "", {"nvshmemt_init"}, "Python package nvidia-nvshmem-cu12 3.8.0"},
+    {"nvshmem_transport_ucx", "NVSHMEM", "", {"nvshmemt_init"}, "Python package nvidia-nvshmem-cu12 3.8.0"},
+    {"libnppc", "NPP", "libnppc", {}, kStubs12},
+    {"libnppial", "NPP", "libnppial", {}, kStubs12},
+    {"libnppicc", "NPP", "libnppicc", {}, kStubs12},
+    {"libnppidei", "NPP", "libnppidei", {}, kStubs12},
+    {"libnppif", "NPP", "libnppif", {}, kStubs12},
+    {"libnppig", "NPP", "libnppig", {}, kStubs12},
+    {"libnppim", "NPP", "libnppim", {}, kStubs12},
+    {"libnppist", "NPP", "libnppist", {}, kStubs12},
+    {"libnppisu", "NPP", "libnppisu", {}, kStubs12},
+    {"libnppitc", "NPP", "libnppitc", {}, kStubs12},
+    {"libnpps", "NPP", "libnpps", {}, kStubs12},
+};
+
+// Core of the driver API: in the drivers 535, in the stubs of 11.8, 12.4 and 13.0 and in cuda.h since CUDA 4.
+constexpr std::array<std::string_view, 5> kDriverApi = {"cuInit", "cuDriverGetVersion", "cuCtxGetCurrent",
+                                                        "cuModuleLoadData", "cuLaunchKernel"};
+
+bool exports_function(const VendorClues& clues, std::string_view name) {
+  const auto& exports = clues.exports();
+  return std::any_of(exports.begin(), exports.end(), [&](const ExportedFunction& f) { return f.name == name; });
+}
+
+template <typename Names>
+bool exports_all(const VendorClues& clues, const Names& names) {
+  return std::all_of(names.begin(), names.end(),
+                     [&](std::string_view name) { return name.empty() || exports_function(clues, name); });
+}
+
+/// The driver is known by what it offers and opens, whatever its name: auditwheel ships it as
+/// libcuda-984fdb42.so.570.133.07. The stub is no bearer of the words "stub library" (the driver and each runtime
+/// are: it is the text of error 34); it is the one that offers the API and needs nothing, not even the C library.
+std::optional<Vendor> recognise_driver(const FileRecord& record, std::string_view stem, const VendorClues& clues) {
+  if (stem == "libnvidia-ptxjitcompiler" && exports_function(clues, "__cuda_CallJitEntryPoint")) {
+    return Vendor{Vendor::Role::driver, "CUDA driver, PTX compiler", "exports __cuda_CallJitEntryPoint"};
+  }
+  if (stem == "libnvidia-ml" && exports_function(clues, "nvmlInit_v2")) {
+    if (clues.holds_text("is a stub library")) {
+      return Vendor{Vendor::Role::driver_stub, "NVML stub", "exports nvmlInit_v2, says that it is a stub library"};
+    }
+    return Vendor{Vendor::Role::driver, "NVML", "exports nvmlInit_v2"};
+  }
+  if (!clues.names_driver_api || !exports_all(clues, kDriverApi)) return std::nullopt;
+  if (clues.holds_text("/dev/nvidia")) {
+    return Vendor{Vendor::Role::driver, "CUDA driver", "exports the driver API, opens /dev/nvidia…"};
+  }
+  if (record.needed.empty()) {
+    return Vendor{Vendor::Role::driver_stub, "CUDA driver stub",
+                  "exports the driver API, needs no library, opens no device"};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string_view library_stem(std::string_view soname) {
+  std::size_t end = soname.find(".so");
+  if (end == std::string_view::npos || (end + 3 < soname.size() && soname[end + 3] != '.')) return {};
+  std::string_view stem = soname.substr(0, end);
+  // auditwheel appends the first eight digits of the file's SHA-256
+  std::size_t dash = stem.rfind('-');
+  if (dash != std::string_view::npos && stem.size() - dash == 9 &&
+      stem.find_first_not_of("0123456789abcdef", dash + 1) == std::string_view::npos) {
+    stem = stem.substr(0, dash);
+  }
+  return stem;
+}
+
+std::optional<Vendor> recognise_vendor(const FileRecord& record, const VendorClues& clues) {
+  if (record.type != "shared") return std::nullopt;
+  std::string_view stem = record.soname ? library_stem(*record.soname) : std::string_view{};
+  if (auto driver = recognise_driver(record, stem, clues)) return driver;
+  for (const Row& row : kRows) {
+    if (row.stem != stem) continue;
+    if (row.node.empty()) {
+      if (!exports_all(clues, row.exports)) return std::nullopt;
+      return Vendor{Vendor::Role::toolkit, std::string(row.product),
+                    fmt::format("soname {}, exports {}", *record.soname, row.exports.front())};
+    }
+    for (const std::string& node : record.version_definitions) {
+      if (node != row.node && library_stem(node) != row.node) continue;
+      bool stand_in = std::any_of(record.runtime_copies.begin(), record.runtime_copies.end(),
+                                  [](const RuntimeCopy& copy) { return copy.kind == RuntimeCopyKind::stand_in; });
+      if (stand_in) return std::nullopt;
+      return Vendor{Vendor::Role::toolkit, std::string(row.product),
+                    fmt::format("soname {}, version node {}", *record.soname, node)};
+    }
+    return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+}  // namespace cudeploy
