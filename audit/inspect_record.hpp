@@ -123,8 +123,8 @@ struct FileRecord {
 /// What ships together. Kept in the record, so that a saved one is judged as the files themselves would be.
 struct BundleRecord {
   enum class Kind { files, folder, package } kind = Kind::files;
-  std::string name;                ///< path of the package or folder; "" for files named one by one
-  std::vector<std::string> files;  ///< paths of the records in it, sorted
+  std::string name;                          ///< path of the package or folder; "" for files named one by one
+  std::vector<std::string> files;            ///< paths of the records in it, sorted
   std::map<std::string, std::string> links;  ///< symbolic links that ship with them: path -> what the link says
 };
 

@@ -26,7 +26,8 @@ struct Policy {
   std::vector<std::string> provided;         ///< sonames that the target machine has
 };
 
-/// "default", or the path of a TOML file (read in policy_file.cpp). Throws std::runtime_error with file, key, expected, found, hint.
+/// "default", or the path of a TOML file (read in policy_file.cpp). Throws std::runtime_error with file, key, expected,
+/// found, hint.
 Policy load_policy(const std::string& name_or_path);
 
 /// "80,90,120" -> targets. Throws std::runtime_error naming the word, with the nearest right one.

@@ -6,10 +6,12 @@
 
 packages_for() {
   case $1 in
-    # the command: compiler, build tools, libraries (Debian's LIEF wants mbedtls without asking for it)
+    # the command: compiler, build tools, libraries
     build)
-      echo ca-certificates cmake g++ libarchive-dev libcli11-dev libfmt-dev liblief-dev liblz4-dev libmbedtls-dev \
+      echo ca-certificates cmake g++ libarchive-dev libcli11-dev libfmt-dev liblief-dev liblz4-dev \
         libtomlplusplus-dev libzstd-dev ninja-build nlohmann-json3-dev pkg-config ;;
+    # the command as one static file (what Debian's static LIEF and libarchive want without asking for it)
+    static) echo libbz2-dev liblzma-dev libmbedtls-dev nettle-dev zlib1g-dev ;;
     # a CUDA toolkit, fetched where there is none
     toolkit) echo python3 python3-pip ;;
     # packing: cpack's DEB generator asks these

@@ -14,8 +14,8 @@ from pathlib import Path
 # its own. What reads and what judges meet only in the inspect record.
 READING = [
     ["bytes", "inspect_record"],
-    ["archive", "payload", "ptx", "runtime_copies", "slice"],
-    ["cubin"],
+    ["archive", "find_bytes", "payload", "ptx", "slice"],
+    ["cubin", "runtime_copies", "vendor"],
     ["fatbin"],
     ["binary"],
     ["worker"],

@@ -31,57 +31,57 @@ enum {
 
 /* One copy of the CUDA runtime. */
 typedef struct cudeploy_copy {
-  const char *object;       /* path of the object that holds it; of the program itself where the loader names none */
-  uint64_t address;         /* where that object lies */
-  int32_t role;             /* CUDEPLOY_ROLE_... */
-  int32_t runtime_version;  /* what the copy says of itself, 13000 = 13.0; 0 = unknown */
-  int32_t api_level;        /* foreign static: highest version in its function table, a lower bound; else 0 */
-  int32_t cuda_major;       /* generation: 13 */
-  int32_t anchor_abi;       /* generation: ours only, else 0 */
-  int32_t server;           /* index of the copy that answers its calls, of itself when it serves; -1 = nobody yet */
-  int32_t kept_names;       /* joined: functions that the server lacks and that stay with the copy */
-  int32_t pinned;           /* 1 = its object stays loaded until the process ends */
+  const char* object;      /* path of the object that holds it; of the program itself where the loader names none */
+  uint64_t address;        /* where that object lies */
+  int32_t role;            /* CUDEPLOY_ROLE_... */
+  int32_t runtime_version; /* what the copy says of itself, 13000 = 13.0; 0 = unknown */
+  int32_t api_level;       /* foreign static: highest version in its function table, a lower bound; else 0 */
+  int32_t cuda_major;      /* generation: 13 */
+  int32_t anchor_abi;      /* generation: ours only, else 0 */
+  int32_t server;          /* index of the copy that answers its calls, of itself when it serves; -1 = nobody yet */
+  int32_t kept_names;      /* joined: functions that the server lacks and that stay with the copy */
+  int32_t pinned;          /* 1 = its object stays loaded until the process ends */
 } cudeploy_copy;
 
 /* One registered fat binary: what nvcc's code hands to the runtime when an object is loaded. */
 typedef struct cudeploy_fat_binary {
-  const char *object;       /* path of the object that registered it */
-  uint64_t address;         /* of its first container */
-  int32_t images;           /* entries in all its containers; -1 = not readable */
-  int32_t copy;             /* index of the copy through which it was registered */
+  const char* object; /* path of the object that registered it */
+  uint64_t address;   /* of its first container */
+  int32_t images;     /* entries in all its containers; -1 = not readable */
+  int32_t copy;       /* index of the copy through which it was registered */
 } cudeploy_fat_binary;
 
 /* A kernel stub of one object that another object registered as its own: the loader gave both the same exported
  * symbol, and in one runtime the last registration wins. */
 typedef struct cudeploy_shared_stub {
-  const char *name;         /* device name of the kernel, mangled */
-  const char *defined_in;   /* object that holds the stub */
-  const char *registered_by;
+  const char* name;       /* device name of the kernel, mangled */
+  const char* defined_in; /* object that holds the stub */
+  const char* registered_by;
 } cudeploy_shared_stub;
 
 typedef struct cudeploy_report {
-  int32_t driver_version;   /* 12020 = the driver supports CUDA 12.2; 0 = no driver library found */
-  int32_t driver_error;     /* what cuInit answered: 0, 100 no device, 35 or another CUresult; -1 = not asked */
-  int32_t states;           /* runtimes with a state of their own: those that serve, and foreign ones */
+  int32_t driver_version; /* 12020 = the driver supports CUDA 12.2; 0 = no driver library found */
+  int32_t driver_error;   /* what cuInit answered: 0, 100 no device, 35 or another CUresult; -1 = not asked */
+  int32_t states;         /* runtimes with a state of their own: those that serve, and foreign ones */
   int32_t copy_count;
   int32_t fat_binary_count;
   int32_t shared_stub_count;
   int32_t note_count;
   int32_t reserved;
-  const cudeploy_copy *copies;               /* in the loader's order */
-  const cudeploy_fat_binary *fat_binaries;   /* in the order of their objects, newest registration first */
-  const cudeploy_shared_stub *shared_stubs;
-  const char *const *notes;                  /* sentences: what is unusual here, and what to do about it */
+  const cudeploy_copy* copies;             /* in the loader's order */
+  const cudeploy_fat_binary* fat_binaries; /* in the order of their objects, newest registration first */
+  const cudeploy_shared_stub* shared_stubs;
+  const char* const* notes; /* sentences: what is unusual here, and what to do about it */
 } cudeploy_report;
 
 /* A snapshot, or NULL when there is no memory for it. It stays valid until it is freed, whatever is unloaded
  * meanwhile. Loads the driver library when it is not loaded; touches no device and no error state of the runtime. */
-cudeploy_report *cudeploy_report_new(void);
-void cudeploy_report_free(cudeploy_report *report);
+cudeploy_report* cudeploy_report_new(void);
+void cudeploy_report_free(cudeploy_report* report);
 
 /* The same as JSON (schema cudeploy/runtime-report/1), terminated with a zero, cut to `size` bytes. Returns the
  * bytes of the whole text without the zero, as snprintf does; 0 when there is no memory for it. */
-size_t cudeploy_report_json(char *buffer, size_t size);
+size_t cudeploy_report_json(char* buffer, size_t size);
 
 #ifdef __cplusplus
 }
