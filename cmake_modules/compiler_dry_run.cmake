@@ -45,23 +45,3 @@ function(_cudeploy_known_gpus result)
   list(SORT known COMPARE NATURAL)
   set(${result} "${known}" PARENT_SCOPE)
 endfunction()
-
-# _cudeploy_check_gpu_names(<function> <keyword> <names> <other right words>...): refuses a name that the compiler does not
-# know. A misspelt keyword of the function lands among the names, so the keywords are candidates too.
-function(_cudeploy_check_gpu_names function keyword names)
-  foreach(name IN LISTS names)
-    set(ok FALSE)
-    if(name MATCHES "^[1-9][0-9]+[af]?$")
-      set(ok TRUE)
-      if(CMAKE_CUDA_COMPILER_ID STREQUAL "NVIDIA")
-        _cudeploy_compiler_accepts(ok "--generate-code=arch=compute_${name},code=[sm_${name}]")
-      endif()
-    endif()
-    if(NOT ok)
-      _cudeploy_known_gpus(known)
-      list(JOIN known " " known_text)
-      _cudeploy_refuse("${function}: ${keyword} names \"${name}\", which ${CMAKE_CUDA_COMPILER} \
-(${CMAKE_CUDA_COMPILER_VERSION}) does not know; it knows: ${known_text}" "${name}" ${known} ${ARGN})
-    endif()
-  endforeach()
-endfunction()

@@ -31,6 +31,7 @@ values does nothing; with other values it is an error.
 include_guard(GLOBAL)
 include("${CMAKE_CURRENT_LIST_DIR}/nearest_word.cmake")
 include("${CMAKE_CURRENT_LIST_DIR}/compiler_dry_run.cmake")
+include("${CMAKE_CURRENT_LIST_DIR}/gpu_choice.cmake")
 
 function(cudeploy_device_code target)
   list(APPEND CMAKE_MESSAGE_CONTEXT "cudeploy_device_code")
@@ -47,27 +48,11 @@ function(cudeploy_device_code target)
     message(FATAL_ERROR "cudeploy_device_code: ${target}: the project has not enabled CUDA\n"
       "  hint: project(... LANGUAGES CXX CUDA)")
   endif()
-  if(DEFINED arg_DRIVER AND NOT arg_DRIVER MATCHES "^[0-9]+\\.[0-9]+(\\.[0-9]+)?$")
-    message(FATAL_ERROR "cudeploy_device_code: ${target}: DRIVER is \"${arg_DRIVER}\", expected a driver version\n"
-      "  hint: DRIVER 535.54 or DRIVER 535.54.03")
-  endif()
-
-  list(REMOVE_DUPLICATES arg_GPUS)
-  list(SORT arg_GPUS COMPARE NATURAL)
-  _cudeploy_check_gpu_names(cudeploy_device_code GPUS "${arg_GPUS}" ${keywords})
+  _cudeploy_check_driver(cudeploy_device_code "${target}" "${arg_DRIVER}")
   if(NOT DEFINED arg_PTX)
-    list(TRANSFORM arg_GPUS REPLACE "[af]$" "" OUTPUT_VARIABLE plain)
-    list(SORT plain COMPARE NATURAL)
-    list(GET plain 0 lowest)
-    list(GET plain -1 highest)
-    set(arg_PTX ${lowest} ${highest})
-  elseif(arg_PTX STREQUAL "none")
     set(arg_PTX "")
-  else()
-    _cudeploy_check_gpu_names(cudeploy_device_code PTX "${arg_PTX}" ${keywords} none)
   endif()
-  list(REMOVE_DUPLICATES arg_PTX)
-  list(SORT arg_PTX COMPARE NATURAL)
+  _cudeploy_choose_gpus(cudeploy_device_code arg_GPUS arg_PTX ${keywords})
 
   set(wanted "GPUS ${arg_GPUS} PTX ${arg_PTX} DRIVER ${arg_DRIVER}")
   get_target_property(before "${target}" _CUDEPLOY_DEVICE_CODE)
@@ -83,9 +68,7 @@ function(cudeploy_device_code target)
   foreach(gpu IN LISTS arg_PTX)
     list(APPEND architectures "${gpu}-virtual")
   endforeach()
-  # What a GPU is called by its compute capability alone: what the audit is asked about.
-  list(TRANSFORM arg_GPUS REPLACE "[af]$" "" OUTPUT_VARIABLE numbers)
-  list(REMOVE_DUPLICATES numbers)
+  _cudeploy_gpu_numbers(numbers "${arg_GPUS}")
   set_target_properties("${target}" PROPERTIES
     _CUDEPLOY_DEVICE_CODE "${wanted}"
     _CUDEPLOY_GPU_NUMBERS "${numbers}"
@@ -131,16 +114,11 @@ files are hidden by default: mark what others call with __attribute__((visibilit
   endif()
 endfunction()
 
-# zstd (what --compress-mode other than none and speed writes, and the default since CUDA 13) needs a driver of 550.54.14.
 function(_cudeploy_choose_compression target driver)
-  if(driver STREQUAL "" OR driver VERSION_GREATER_EQUAL 550.54.14)
-    return()
+  _cudeploy_compression_option(option "${target}" "${driver}")
+  if(option)
+    set_property(TARGET "${target}" APPEND PROPERTY COMPILE_OPTIONS "$<$<COMPILE_LANGUAGE:CUDA>:${option}>")
+    # Options of the compilation do not reach the device link.
+    set_property(TARGET "${target}" APPEND PROPERTY LINK_OPTIONS "$<DEVICE_LINK:${option}>")
   endif()
-  _cudeploy_compiler_accepts(known --compress-mode=speed)
-  if(NOT known)
-    return()  # a compiler without the option writes LZ4, which every driver reads
-  endif()
-  set_property(TARGET "${target}" APPEND PROPERTY COMPILE_OPTIONS "$<$<COMPILE_LANGUAGE:CUDA>:--compress-mode=speed>")
-  set_property(TARGET "${target}" APPEND PROPERTY LINK_OPTIONS "$<DEVICE_LINK:--compress-mode=speed>")
-  message(STATUS "cudeploy: ${target}: driver ${driver} cannot read zstd (550.54.14 can), so device code is compressed with LZ4")
 endfunction()
