@@ -4,9 +4,11 @@
 include("${CMAKE_CURRENT_LIST_DIR}/package_gate.cmake")
 _cudeploy_read_wanted()
 
+set(_cudeploy_names "")
 foreach(_cudeploy_package IN LISTS CPACK_PACKAGE_FILES)
   cmake_path(GET _cudeploy_package FILENAME _cudeploy_name)
   cmake_path(GET _cudeploy_package PARENT_PATH _cudeploy_folder)
+  string(APPEND _cudeploy_names "${_cudeploy_name}\n")
   set(_cudeploy_subject "${_cudeploy_name}")
   if(CPACK_GENERATOR STREQUAL "STGZ")
     # A self-extracting script is unpacked by itself, as its user does it.
@@ -25,7 +27,9 @@ foreach(_cudeploy_package IN LISTS CPACK_PACKAGE_FILES)
   _cudeploy_audit_package(_cudeploy_findings "${_cudeploy_folder}" "" "${_cudeploy_subject}")
   if(NOT _cudeploy_findings STREQUAL "")
     file(REMOVE "${_cudeploy_package}" "${CPACK_PACKAGE_DIRECTORY}/${_cudeploy_name}")
+    _cudeploy_remove_noted(*)
     message(FATAL_ERROR "cudeploy: ${_cudeploy_name}: the audit of the finished package failed, so it was removed\n"
       "${_cudeploy_findings}")
   endif()
 endforeach()
+file(WRITE "${CPACK_CUDEPLOY_WANTED}_made_${CPACK_GENERATOR}.txt" "${_cudeploy_names}")

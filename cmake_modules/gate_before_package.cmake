@@ -3,12 +3,21 @@
 include("${CMAKE_CURRENT_LIST_DIR}/package_gate.cmake")
 _cudeploy_read_wanted()
 
-# An older package of the same name would be taken for the result of this run.
-foreach(extension IN ITEMS "" .tar.gz .zip .deb .rpm .sh)
-  if(CPACK_OUTPUT_FILE_NAME MATCHES "\\.(tar\\.gz|zip|deb|rpm|sh)$")
-    file(REMOVE "${CPACK_PACKAGE_DIRECTORY}/${CPACK_OUTPUT_FILE_NAME}")
-  endif()
-endforeach()
+set(_cudeploy_report_folder
+  "${CPACK_TEMPORARY_DIRECTORY}/${CPACK_PACKAGING_INSTALL_PREFIX}/share/${CPACK_PACKAGE_NAME}")
+cmake_path(NORMAL_PATH _cudeploy_report_folder)
+# The report is written elsewhere first: it must not be part of what it reports on.
+set(_cudeploy_report "${CPACK_TEMPORARY_DIRECTORY}.audit.json")
+_cudeploy_audit_package(_cudeploy_findings "${CPACK_TEMPORARY_DIRECTORY}" "${_cudeploy_report}" .)
+if(NOT _cudeploy_findings STREQUAL "")
+  # The same content in another format is no better.
+  _cudeploy_remove_noted(*)
+  message(FATAL_ERROR "cudeploy: ${CPACK_PACKAGE_FILE_NAME}: no package is made, since the audit of its content failed\n"
+    "${_cudeploy_findings}\n  content: ${CPACK_TEMPORARY_DIRECTORY}\n  report: ${_cudeploy_report}")
+endif()
+file(MAKE_DIRECTORY "${_cudeploy_report_folder}")
+file(RENAME "${_cudeploy_report}" "${_cudeploy_report_folder}/cudeploy-audit.json")
+file(CHMOD "${_cudeploy_report_folder}/cudeploy-audit.json" PERMISSIONS OWNER_READ OWNER_WRITE GROUP_READ WORLD_READ)
 
 # The modes of folders come from the umask of whoever runs cpack.
 file(GLOB_RECURSE _cudeploy_entries LIST_DIRECTORIES true "${CPACK_TEMPORARY_DIRECTORY}/*")
@@ -18,16 +27,3 @@ foreach(_cudeploy_entry IN LISTS _cudeploy_entries)
       OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
   endif()
 endforeach()
-
-set(_cudeploy_report_folder
-  "${CPACK_TEMPORARY_DIRECTORY}/${CPACK_PACKAGING_INSTALL_PREFIX}/share/${CPACK_PACKAGE_NAME}")
-cmake_path(NORMAL_PATH _cudeploy_report_folder)
-# The report is written elsewhere first: it must not be part of what it reports on.
-set(_cudeploy_report "${CPACK_TEMPORARY_DIRECTORY}.audit.json")
-_cudeploy_audit_package(_cudeploy_findings "${CPACK_TEMPORARY_DIRECTORY}" "${_cudeploy_report}" .)
-if(NOT _cudeploy_findings STREQUAL "")
-  message(FATAL_ERROR "cudeploy: ${CPACK_PACKAGE_FILE_NAME}: no package is made, since the audit of its content failed\n"
-    "${_cudeploy_findings}\n  content: ${CPACK_TEMPORARY_DIRECTORY}\n  report: ${_cudeploy_report}")
-endif()
-file(MAKE_DIRECTORY "${_cudeploy_report_folder}")
-file(RENAME "${_cudeploy_report}" "${_cudeploy_report_folder}/cudeploy-audit.json")

@@ -1,4 +1,4 @@
-# What the two gates of a package share: how the audit is asked. Runs inside cpack.
+# What the gates of a package share: how the audit is asked, and which packages earlier runs left. Runs inside cpack.
 
 # _cudeploy_read_wanted(): what cudeploy_package noted when the build was generated.
 macro(_cudeploy_read_wanted)
@@ -30,4 +30,16 @@ function(_cudeploy_audit_package result folder report path)
     message(STATUS "cudeploy: ${path}: audit passed")
     set(${result} "" PARENT_SCOPE)
   endif()
+endfunction()
+
+# _cudeploy_remove_noted(<format pattern>): removes what earlier runs made, in the folder that this one writes to. DEB and
+# RPM may choose other names than cpack's, so gate_after_package.cmake notes them.
+function(_cudeploy_remove_noted format)
+  file(GLOB notes "${CPACK_CUDEPLOY_WANTED}_made_${format}.txt")
+  foreach(note IN LISTS notes)
+    file(STRINGS "${note}" names)
+    foreach(name IN LISTS names)
+      file(REMOVE "${CPACK_PACKAGE_DIRECTORY}/${name}")
+    endforeach()
+  endforeach()
 endfunction()
