@@ -13,6 +13,7 @@
 #   cuobjdump-13.5      NVIDIA's lister
 #   cuda-11.8 cuda-12.4 Debian's non-free toolkit, unpacked: usr/bin/nvcc, usr/lib/x86_64-linux-gnu, …
 #   libcuda-535         the real driver library, usr/lib/x86_64-linux-gnu/nvidia/current/libcuda.so.1
+#   cmake-<x.y>         CMake of the Python index (3.24, 4.4), cmake/data/bin/cmake
 #   wheel:<file name>   a published wheel of tests/corpus/wheels.json, by file name
 #
 # Environment: CUDEPLOY_CACHE names the cache (default: $XDG_CACHE_HOME/cudeploy or ~/.cache/cudeploy).
@@ -89,6 +90,7 @@ make_part() {
     cuda-12.4)
       debian_packages "$2" trixie "main contrib non-free" nvidia-cuda-toolkit nvidia-cuda-dev libcudart12 libnvvm4 ;;
     libcuda-535) debian_packages "$2" bookworm "main contrib non-free" libcuda1 libnvidia-ptxjitcompiler1 ;;
+    cmake-*) python_packages "$2" x86_64 "cmake==${1#cmake-}.*" ;;
     wheel:*)
       wheel=${1#wheel:}
       requirement=$(python3 -c 'import json, sys
