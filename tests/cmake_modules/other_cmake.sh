@@ -1,0 +1,16 @@
+#!/bin/sh
+# The installed package promises CMake 3.24 to the newest: the same tests with another one in front. The second
+# argument is a version of the Python package "cmake".
+work=$1 version=$2
+here=$(cd "$(dirname "$0")" && pwd)
+part=$(sh "$CUDEPLOY_SOURCE/tests/real_parts.sh" "cmake-$version")
+PATH=$part/cmake/data/bin:$PATH
+export PATH
+rm -rf "$work"
+mkdir -p "$work"
+cmake --version | head -n 1
+sh "$here/properties.sh" "$work/properties" &&
+  sh "$here/arguments.sh" "$work/arguments" &&
+  sh "$here/in_tree.sh" "$work/in_tree" &&
+  sh "$here/../examples/one_program.sh" "$work/one_program" &&
+  sh "$here/../examples/breaking.sh" "$work/breaking"

@@ -1,0 +1,78 @@
+#!/bin/sh
+# What people ship without noticing must not come out of a build: each variant fails, says which rule, which file and
+# what to do, and leaves no package behind, not even an older one.
+work=$1
+here=$(cd "$(dirname "$0")" && pwd)
+rm -rf "$work"
+mkdir -p "$work"
+# shellcheck source=tests/cmake_modules/expect.sh
+. "$here/../cmake_modules/expect.sh"
+build=$work/build
+packages=$build/packages
+
+prepare() {
+  variant=$1
+  shift
+  must_pass configure "$here/breaking" "$build" -DCASE="$variant" "$@"
+}
+pack() { (cd "$build" && cpack -B "$packages"); }
+
+# fails_build RULE FILE : the build stops at the audit, and so does cpack
+fails_build() {
+  must_fail cmake --build "$build"
+  output_has "$1]" "$2: error:" 'hint:'
+  must_fail pack
+  no_package "$packages"
+}
+# fails_pack RULE FILE : the build passes, cpack does not
+fails_pack() {
+  must_pass cmake --build "$build"
+  must_fail pack
+  output_has "$1]" "$2" 'error:' 'hint:' 'no package is made'
+  no_package "$packages"
+}
+
+# The same project without a fault, so that what fails below fails for its one reason.
+prepare none
+must_pass cmake --build "$build"
+must_pass pack
+[ -f "$packages/breaking-1.0-Linux.tar.gz" ] && [ -f "$packages/breaking-1.0-Linux.deb" ]
+
+prepare absolute-rpath
+fails_build absolute-rpath app
+
+prepare missing-ptx
+fails_build missing-ptx app
+
+prepare duplicate-runtime
+fails_pack duplicate-runtime plugin
+
+prepare needed-unresolved
+fails_pack needed-unresolved app
+output_has libcompanion.so
+
+prepare driver-bundled
+fails_pack driver-bundled libcuda.so.1
+
+stub=
+for folder in lib64/stubs lib/stubs targets/x86_64-linux/lib/stubs; do
+  [ ! -f "$CUDEPLOY_TOOLKIT/$folder/libcuda.so" ] || stub=$CUDEPLOY_TOOLKIT/$folder/libcuda.so
+done
+if [ -n "$stub" ]; then
+  prepare stub-driver-bundled -DSTUB="$stub"
+  fails_pack stub-driver-bundled libcuda.so.1
+else
+  echo "not tried: stub-driver-bundled (this toolkit has no stub of the driver)"
+fi
+
+# Compiler and headers of one toolkit with the runtime of another: refused before anything is built.
+if other=$(sh "$CUDEPLOY_SOURCE/tests/real_parts.sh" cudart-13.5); then
+  archive=$(find "$other" -name libcudart_static.a)
+  rm -rf "$build"
+  must_fail configure "$here/breaking" "$build" -DCUDA_cudart_static_LIBRARY="$archive"
+  output_has toolkit-mixed "$archive" "$CUDEPLOY_TOOLKIT" 'runtime 13.5' 'hint:'
+  no_package "$build"
+else
+  echo "not tried: toolkit-mixed"
+fi
+echo "breaking: every variant failed as it must"

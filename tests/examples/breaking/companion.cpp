@@ -1,0 +1,1 @@
+int companion() { return 1; }
