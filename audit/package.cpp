@@ -1,0 +1,682 @@
+// Packages are told by content, never by name, and read as a stream: libarchive gives members one by one, each is
+// held in memory or in an unlinked temporary file while it is read, and nothing is ever extracted under its name.
+// So `../` in a name is only a fault to report. A package in a package (the data.tar.xz of a deb) is a member
+// that is read the same way, one level deeper.
+#include "package.hpp"
+
+#include <archive.h>
+#include <archive_entry.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <set>
+#include <stdexcept>
+#include <string_view>
+#include <system_error>
+
+#include "binary.hpp"
+#include "bytes.hpp"
+
+namespace cudeploy {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string lower_first(std::string text) {
+  if (text.size() > 1 && text[1] >= 'a' && text[1] <= 'z') text[0] = static_cast<char>(std::tolower(text[0]));
+  return text;
+}
+
+FileRecord unreadable(const std::string& path, const std::string& why) {
+  FileRecord file;
+  file.path = path;
+  file.unreadable = true;
+  file.problems.push_back({std::nullopt, "cannot be read: " + lower_first(why)});
+  return file;
+}
+
+// ---- what a file is -----------------------------------------------------------------------------------------
+
+bool starts_with(std::span<const std::byte> head, std::string_view magic, std::size_t offset = 0) {
+  return head.size() >= offset + magic.size() && std::memcmp(head.data() + offset, magic.data(), magic.size()) == 0;
+}
+
+using namespace std::string_view_literals;
+
+bool is_compressed(std::span<const std::byte> head) {
+  return starts_with(head, "\x1f\x8b"sv) ||
+         starts_with(head,
+                     "\xfd"
+                     "7zXZ\0"sv) ||
+         starts_with(head, "\x28\xb5\x2f\xfd"sv) || starts_with(head, "BZh"sv);
+}
+
+/// A static archive is an `ar` too; a deb is one whose first member says so.
+bool is_deb(std::span<const std::byte> head) { return starts_with(head, "!<arch>\ndebian-binary"sv); }
+
+bool is_package(std::span<const std::byte> head) {
+  return is_compressed(head) || is_deb(head) || starts_with(head, "PK\3\4"sv) || starts_with(head, "PK\5\6"sv) ||
+         starts_with(head, "\xed\xab\xee\xdb"sv) || starts_with(head, "ustar"sv, 257);
+}
+
+/// Whether there can be something for us, told by the first bytes: most members of most packages are text.
+bool is_binary(std::span<const std::byte> head) {
+  if (starts_with(head,
+                  "\x7f"
+                  "ELF"sv) ||
+      starts_with(head, "MZ"sv) || starts_with(head, "!<arch>\n"sv) || starts_with(head, "!<thin>\n"sv) ||
+      starts_with(head, "\x50\xed\x55\xba"sv))
+    return true;
+  // PTX is text, and may open with comments.
+  std::string_view text(reinterpret_cast<const char*>(head.data()), head.size());
+  return text.find(".version") != text.npos && text.find('\0') == text.npos;
+}
+
+// ---- members ------------------------------------------------------------------------------------------------
+
+/// An unlinked file: gone when closed, whatever happens to us.
+int temporary_file() {
+  const char* wanted = std::getenv("TMPDIR");
+  for (std::string folder :
+       {std::string(wanted != nullptr ? wanted : ""), std::string("/var/tmp"), std::string("/tmp")}) {
+    if (folder.empty()) continue;
+    int descriptor = open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (descriptor >= 0) return descriptor;
+    std::string name = folder + "/cudeploy-XXXXXX";
+    descriptor = mkostemp(name.data(), O_CLOEXEC);
+    if (descriptor >= 0) {
+      unlink(name.c_str());
+      return descriptor;
+    }
+  }
+  throw std::runtime_error(fmt::format("no place for a temporary file: {}", std::strerror(errno)));
+}
+
+/// Bytes that it owns.
+class OwnedBytes final : public Bytes {
+ public:
+  explicit OwnedBytes(std::vector<std::byte> memory) : memory_(std::move(memory)), view_(memory_) {}
+  std::uint64_t size() const override { return view_.size(); }
+  std::size_t read(std::uint64_t offset, std::span<std::byte> out) const override { return view_.read(offset, out); }
+
+ private:
+  std::vector<std::byte> memory_;
+  MemoryBytes view_;
+};
+
+/// The whole package is given up; the message says why.
+struct GivenUp : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// libarchive over our bytes.
+class Archive {
+ public:
+  explicit Archive(const Bytes& bytes) : bytes_(bytes), archive_(archive_read_new()), block_(1 << 17) {
+    if (archive_ == nullptr) throw std::bad_alloc();
+    archive_read_support_filter_gzip(archive_);
+    archive_read_support_filter_bzip2(archive_);
+    archive_read_support_filter_xz(archive_);
+    archive_read_support_filter_zstd(archive_);
+    archive_read_support_filter_rpm(archive_);
+    archive_read_support_format_tar(archive_);
+    archive_read_support_format_zip(archive_);
+    archive_read_support_format_cpio(archive_);
+    archive_read_support_format_ar(archive_);
+    archive_read_set_callback_data(archive_, this);
+    archive_read_set_read_callback(archive_, [](archive*, void* self, const void** data) {
+      return static_cast<Archive*>(self)->next_block(data);
+    });
+    archive_read_set_skip_callback(
+        archive_, [](archive*, void* self, la_int64_t count) { return static_cast<Archive*>(self)->skip(count); });
+    archive_read_set_seek_callback(archive_, [](archive*, void* self, la_int64_t offset, int whence) {
+      return static_cast<Archive*>(self)->seek(offset, whence);
+    });
+  }
+  ~Archive() { archive_read_free(archive_); }
+  Archive(const Archive&) = delete;
+  Archive& operator=(const Archive&) = delete;
+
+  archive* get() const { return archive_; }
+
+  std::string error() const {
+    const char* text = archive_error_string(archive_);
+    return lower_first(text != nullptr ? text : "unknown error");
+  }
+
+ private:
+  la_ssize_t next_block(const void** data) {
+    std::size_t got = bytes_.read(at_, block_);
+    at_ += got;
+    *data = block_.data();
+    return static_cast<la_ssize_t>(got);
+  }
+  la_int64_t skip(la_int64_t wanted) {
+    std::uint64_t left = at_ < bytes_.size() ? bytes_.size() - at_ : 0;
+    std::uint64_t step = std::min<std::uint64_t>(left, wanted > 0 ? static_cast<std::uint64_t>(wanted) : 0);
+    at_ += step;
+    return static_cast<la_int64_t>(step);
+  }
+  la_int64_t seek(la_int64_t offset, int whence) {
+    auto size = static_cast<la_int64_t>(bytes_.size());
+    la_int64_t from = whence == SEEK_SET ? 0 : whence == SEEK_CUR ? static_cast<la_int64_t>(at_) : size;
+    la_int64_t to = 0;
+    if (__builtin_add_overflow(from, offset, &to) || to < 0 || to > size) return ARCHIVE_FATAL;
+    at_ = static_cast<std::uint64_t>(to);
+    return to;
+  }
+
+  const Bytes& bytes_;
+  std::uint64_t at_ = 0;
+  archive* archive_;
+  std::vector<std::byte> block_;
+};
+
+/// "./usr/lib/x.so" and "/usr/lib/x.so" are "usr/lib/x.so"; ".." stays, it is part of the name.
+std::string clean_name(std::string_view name) {
+  std::string out;
+  while (!name.empty()) {
+    auto end = name.find('/');
+    std::string_view part = name.substr(0, end);
+    name = end == name.npos ? std::string_view() : name.substr(end + 1);
+    if (part.empty() || part == ".") continue;
+    if (!out.empty()) out += '/';
+    out += part;
+  }
+  return out;
+}
+
+bool leaves_package(std::string_view cleaned) {
+  int depth = 0;
+  while (!cleaned.empty()) {
+    auto end = cleaned.find('/');
+    std::string_view part = cleaned.substr(0, end);
+    cleaned = end == cleaned.npos ? std::string_view() : cleaned.substr(end + 1);
+    depth += part == ".." ? -1 : 1;
+    if (depth < 0) return true;
+  }
+  return false;
+}
+
+/// Reads one package, and the packages in it.
+class PackageReader {
+ public:
+  PackageReader(const Task& task, std::uint64_t size, const ReadOptions& options, const PackageLimits& limits,
+                Sink& sink)
+      : task_(task), package_size_(size), options_(options), limits_(limits), sink_(sink) {
+    package_.path = task.path;
+    package_.size = size;
+  }
+
+  /// False when it is no package after all: compressed, but with no archive in it.
+  bool read(const Bytes& bytes) {
+    try {
+      if (!read_archive(bytes, task_.path, 0)) return false;
+    } catch (const GivenUp& reason) {
+      problem(fmt::format("{}; the members behind were not read", reason.what()));
+    }
+    if (unsaid_ > 0) package_.problems.push_back({std::nullopt, fmt::format("and {} more problems", unsaid_)});
+    if (!package_.problems.empty() || (task_.named && !told_)) sink_.records({package_});
+    return true;
+  }
+
+ private:
+  void problem(std::string message) {
+    constexpr std::size_t most = 20;
+    if (package_.problems.size() < most)
+      package_.problems.push_back({std::nullopt, std::move(message)});
+    else
+      ++unsaid_;
+  }
+
+  /// Where in the package: "" for the outermost, "data.tar.xz: " for one in it.
+  std::string inside(const std::string& path) const {
+    return path == task_.path ? "" : path.substr(task_.path.size() + 2) + ": ";
+  }
+
+  void count(std::uint64_t bytes) {
+    inflated_ += bytes;
+    unsaid_bytes_ += bytes;
+    if (inflated_ > limits_.inflated) throw GivenUp(fmt::format("unpacks to more than {} GiB", limits_.inflated >> 30));
+    if (inflated_ > limits_.ratio_from && inflated_ / limits_.ratio > package_size_)
+      throw GivenUp(fmt::format("unpacks to more than {} times its size", limits_.ratio));
+    if (unsaid_bytes_ >= (32u << 20)) {
+      unsaid_bytes_ = 0;
+      sink_.alive();
+    }
+  }
+
+  bool read_archive(const Bytes& bytes, const std::string& path, unsigned depth) {
+    Archive reader(bytes);
+    archive* a = reader.get();
+    if (archive_read_open1(a) < ARCHIVE_WARN) {
+      std::string why = reader.error();
+      // Only the first bytes told that it is compressed; most compressed files hold no archive.
+      if (why.find("nrecognized archive format") != why.npos) return false;
+      announce();
+      problem(fmt::format("{}cannot be unpacked: {}", inside(path), why));
+      return true;
+    }
+    bool first = true;
+    unsigned again = 0;
+    for (;;) {
+      archive_entry* entry = nullptr;
+      int state = archive_read_next_header(a, &entry);
+      if (state == ARCHIVE_EOF) break;
+      if (state == ARCHIVE_RETRY && ++again < 100) continue;
+      if (state < ARCHIVE_WARN) {
+        std::string why = reader.error();
+        if (first && why.find("nrecognized archive format") != why.npos) return false;
+        announce();
+        problem(fmt::format("{}cannot be unpacked: {}", inside(path), why));
+        if (state == ARCHIVE_FATAL || ++again >= 100) break;
+        continue;
+      }
+      if (first) announce();
+      first = false;
+      read_member(reader, entry, path, depth);
+      if (fatal_) break;
+    }
+    fatal_ = false;
+    return true;
+  }
+
+  void announce() {
+    if (!announced_) sink_.package();
+    announced_ = true;
+  }
+
+  void read_member(const Archive& reader, archive_entry* entry, const std::string& path, unsigned depth) {
+    if (++members_ > limits_.members) throw GivenUp(fmt::format("has more than {} members", limits_.members));
+    if (members_ % 10'000 == 0) sink_.alive();
+    const char* raw = archive_entry_pathname(entry);
+    if (raw == nullptr) raw = archive_entry_pathname_utf8(entry);
+    std::string name = clean_name(raw != nullptr ? raw : "");
+    if (name.empty()) name = raw == nullptr ? fmt::format("<member {} without a name>", members_) : "";
+    names_ += name.size();
+    if (names_ > limits_.names) throw GivenUp(fmt::format("has more than {} MiB of names", limits_.names >> 20));
+    if (leaves_package(name))
+      problem(fmt::format("{}member {} has a name that leads out of the package", inside(path), name));
+    std::string member = path + "!/" + name;
+
+    if (const char* target = archive_entry_hardlink(entry)) {
+      // One file with two names. Told as a link, or it would count as two copies of what it holds.
+      std::string to = fs::path("/" + clean_name(target)).lexically_relative(fs::path("/" + name).parent_path());
+      tell_link(member, to);
+      return;
+    }
+    auto type = archive_entry_filetype(entry);
+    if (type == AE_IFLNK) {
+      const char* target = archive_entry_symlink(entry);
+      if (target == nullptr) target = archive_entry_symlink_utf8(entry);
+      if (target != nullptr) tell_link(member, target);
+      return;
+    }
+    if (type != AE_IFREG) return;
+    if (archive_entry_is_data_encrypted(entry) > 0) {
+      problem(fmt::format("{}member {} is encrypted", inside(path), name));
+      return;
+    }
+    read_content(reader, path, name, member, depth);
+  }
+
+  void tell_link(const std::string& member, const std::string& target) {
+    names_ += target.size();
+    sink_.link(member, target);
+  }
+
+  void read_content(const Archive& reader, const std::string& path, const std::string& name, const std::string& member,
+                    unsigned depth) {
+    std::vector<std::byte> content(head_size);
+    if (!fill(reader, content, path, name)) return;
+    if (content.empty()) return;
+    bool package = is_package(content);
+    if (!package && !is_binary(content)) {
+      pass_over(reader, path, name);
+      return;
+    }
+    std::unique_ptr<Bytes> bytes = content.size() < head_size ? std::make_unique<OwnedBytes>(std::move(content))
+                                                              : rest(reader, std::move(content), path, name);
+    if (bytes == nullptr) return;
+    if (package) {
+      if (depth + 1 >= limits_.depth) {
+        problem(fmt::format("{}member {} is not looked into: packages in packages, {} deep", inside(path), name,
+                            limits_.depth));
+        return;
+      }
+      bool outer_fatal = fatal_;
+      read_archive(*bytes, member, depth + 1);
+      fatal_ = outer_fatal;
+      return;
+    }
+    if (++items_ <= task_.skip) {
+      told_ = true;
+      return;
+    }
+    sink_.begin(member, bytes->size());
+    std::vector<FileRecord> files = read_binary(member, *bytes, options_);
+    std::erase_if(files, [](const FileRecord& file) { return file.format == Format::other && file.problems.empty(); });
+    told_ = told_ || !files.empty();
+    sink_.records(std::move(files));
+  }
+
+  /// Fills `content`, or shrinks it to what there is. False when the member is damaged.
+  bool fill(const Archive& reader, std::vector<std::byte>& content, const std::string& path, const std::string& name) {
+    std::size_t done = 0;
+    while (done < content.size()) {
+      la_ssize_t got = archive_read_data(reader.get(), content.data() + done, content.size() - done);
+      if (got == ARCHIVE_RETRY) continue;
+      if (got < 0) {
+        damaged(reader, static_cast<int>(got), path, name);
+        return false;
+      }
+      if (got == 0) break;
+      done += static_cast<std::size_t>(got);
+      count(static_cast<std::uint64_t>(got));
+    }
+    content.resize(done);
+    return true;
+  }
+
+  void damaged(const Archive& reader, int state, const std::string& path, const std::string& name) {
+    problem(fmt::format("{}member {} cannot be unpacked: {}", inside(path), name, reader.error()));
+    if (state == ARCHIVE_FATAL) fatal_ = true;
+  }
+
+  /// What follows the head, in memory or on disk. Null when the member is damaged or too large.
+  std::unique_ptr<Bytes> rest(const Archive& reader, std::vector<std::byte> content, const std::string& path,
+                              const std::string& name) {
+    std::vector<std::byte> block(1 << 20);
+    std::unique_ptr<Bytes> out;
+    int descriptor = -1;
+    struct Closer {
+      int& descriptor;
+      ~Closer() {
+        if (descriptor >= 0) close(descriptor);
+      }
+    } closer{descriptor};
+    std::uint64_t size = content.size();
+    for (;;) {
+      block.resize(1 << 20);
+      if (!fill(reader, block, path, name)) return nullptr;
+      if (block.empty()) break;
+      size += block.size();
+      if (size > limits_.member) {
+        problem(fmt::format("{}member {} is larger than {} GiB", inside(path), name, limits_.member >> 30));
+        pass_over(reader, path, name);
+        return nullptr;
+      }
+      if (descriptor < 0 && size > limits_.in_memory) {
+        descriptor = temporary_file();
+        write_all(descriptor, content);
+        content = {};
+      }
+      if (descriptor >= 0)
+        write_all(descriptor, block);
+      else
+        content.insert(content.end(), block.begin(), block.end());
+    }
+    if (descriptor < 0) return std::make_unique<OwnedBytes>(std::move(content));
+    out = std::make_unique<FileBytes>(descriptor);
+    descriptor = -1;
+    return out;
+  }
+
+  static void write_all(int descriptor, std::span<const std::byte> bytes) {
+    while (!bytes.empty()) {
+      ssize_t written = write(descriptor, bytes.data(), bytes.size());
+      if (written < 0 && errno == EINTR) continue;
+      if (written <= 0) throw GivenUp(fmt::format("temporary file: {}", lower_first(std::strerror(errno))));
+      bytes = bytes.subspan(static_cast<std::size_t>(written));
+    }
+  }
+
+  /// A compressed stream has to be unpacked to get behind a member, and that must be counted; elsewhere it costs
+  /// nothing.
+  void pass_over(const Archive& reader, const std::string& path, const std::string& name) {
+    if (archive_filter_count(reader.get()) <= 1) {
+      int state = archive_read_data_skip(reader.get());
+      if (state < ARCHIVE_WARN) damaged(reader, state, path, name);
+      return;
+    }
+    for (;;) {
+      const void* data = nullptr;
+      std::size_t size = 0;
+      la_int64_t offset = 0;
+      int state = archive_read_data_block(reader.get(), &data, &size, &offset);
+      if (state == ARCHIVE_EOF) return;
+      if (state == ARCHIVE_RETRY) continue;
+      if (state < ARCHIVE_WARN) return damaged(reader, state, path, name);
+      count(size);
+    }
+  }
+
+  static constexpr std::size_t head_size = 64 << 10;
+
+  const Task& task_;
+  const std::uint64_t package_size_;
+  const ReadOptions& options_;
+  const PackageLimits& limits_;
+  Sink& sink_;
+  FileRecord package_;        // a row of its own only where something is wrong with it
+  std::uint64_t unsaid_ = 0;  // problems
+  std::uint64_t members_ = 0, names_ = 0, inflated_ = 0, unsaid_bytes_ = 0;
+  std::uint64_t items_ = 0;  // members that were read, over all levels
+  bool told_ = false;        // some member has a row
+  bool announced_ = false;
+  bool fatal_ = false;  // the archive at hand cannot be read on
+};
+
+// ---- folders ------------------------------------------------------------------------------------------------
+
+using Identity = std::pair<dev_t, ino_t>;
+
+/// Walks one folder. Real files come first, so that a link to one of them is known to be inside.
+class Walk {
+ public:
+  Walk(Inputs& inputs, BundleRecord& bundle) : inputs_(inputs), bundle_(bundle) {}
+
+  void run(const std::string& top) {
+    std::vector<std::string> folders{top};
+    while (!folders.empty()) {
+      std::string folder = std::move(folders.back());
+      folders.pop_back();
+      visit(folder, folders);
+    }
+    std::sort(links_.begin(), links_.end());
+    for (const std::string& path : links_) resolve(path);
+  }
+
+ private:
+  void visit(const std::string& folder, std::vector<std::string>& folders) {
+    std::error_code error;
+    fs::directory_iterator entries(folder, error);
+    if (error) {
+      inputs_.unreadable.push_back(unreadable(folder, error.message()));
+      return;
+    }
+    std::vector<std::string> names;
+    for (; entries != fs::directory_iterator(); entries.increment(error)) {
+      names.push_back(entries->path().filename().string());
+      if (error) break;
+    }
+    if (error) inputs_.unreadable.push_back(unreadable(folder, error.message()));
+    std::sort(names.begin(), names.end());
+    for (const std::string& name : names) {
+      std::string path = folder + (folder.ends_with('/') ? "" : "/") + name;
+      struct stat status {};
+      if (lstat(path.c_str(), &status) != 0) continue;  // gone since
+      if (S_ISLNK(status.st_mode)) {
+        links_.push_back(path);
+      } else if (S_ISDIR(status.st_mode)) {
+        // The same folder can only be met again through a bind mount.
+        if (seen_.insert({status.st_dev, status.st_ino}).second) folders.push_back(path);
+      } else if (S_ISREG(status.st_mode)) {
+        add(path, status);
+      }
+    }
+  }
+
+  void add(const std::string& path, const struct stat& status) {
+    auto [it, fresh] = files_.emplace(Identity{status.st_dev, status.st_ino}, path);
+    if (fresh) {
+      inputs_.tasks.push_back({path, false, 0});
+      bundle_.files.push_back(path);
+    } else {  // one file with two names
+      bundle_.links[path] = fs::path(it->second).lexically_relative(fs::path(path).parent_path());
+    }
+  }
+
+  void resolve(const std::string& path) {
+    std::error_code error;
+    fs::path target = fs::read_symlink(path, error);
+    if (error) return;
+    struct stat status {};
+    bool there = stat(path.c_str(), &status) == 0;
+    if (there && S_ISREG(status.st_mode) && !files_.contains({status.st_dev, status.st_ino}))
+      add(path, status);
+    else
+      bundle_.links[path] = target.string();
+  }
+
+  Inputs& inputs_;
+  BundleRecord& bundle_;
+  std::set<Identity> seen_;
+  std::map<Identity, std::string> files_;
+  std::vector<std::string> links_;
+};
+
+}  // namespace
+
+Inputs collect(const std::vector<std::string>& paths) {
+  Inputs inputs;
+  std::vector<std::string> single;
+  std::set<std::string> folders;
+  for (const std::string& path : paths) {
+    struct stat status {};
+    if (stat(path.c_str(), &status) != 0) {
+      inputs.unreadable.push_back(unreadable(path, std::strerror(errno)));
+    } else if (S_ISREG(status.st_mode)) {
+      inputs.tasks.push_back({path, true, 0});
+      single.push_back(path);
+    } else if (!S_ISDIR(status.st_mode)) {
+      inputs.unreadable.push_back(unreadable(path, "not a regular file or a folder"));
+    } else if (folders.insert(path).second) {
+      BundleRecord bundle;
+      bundle.kind = BundleRecord::Kind::folder;
+      bundle.name = path;
+      Walk(inputs, bundle).run(path);
+      std::sort(bundle.files.begin(), bundle.files.end());
+      inputs.bundles.push_back(std::move(bundle));
+    }
+  }
+  if (!single.empty()) {
+    std::sort(single.begin(), single.end());
+    single.erase(std::unique(single.begin(), single.end()), single.end());
+    BundleRecord bundle;
+    bundle.files = std::move(single);
+    inputs.bundles.push_back(std::move(bundle));
+  }
+  // Each file is read once, however often it was met. Named wins: it then has a row whatever it holds.
+  std::sort(inputs.tasks.begin(), inputs.tasks.end(),
+            [](const Task& a, const Task& b) { return a.path != b.path ? a.path < b.path : a.named > b.named; });
+  inputs.tasks.erase(std::unique(inputs.tasks.begin(), inputs.tasks.end(),
+                                 [](const Task& a, const Task& b) { return a.path == b.path; }),
+                     inputs.tasks.end());
+  std::map<std::string, FileRecord> once;
+  for (FileRecord& file : inputs.unreadable) once.emplace(file.path, std::move(file));
+  inputs.unreadable.clear();
+  for (auto& [path, file] : once) inputs.unreadable.push_back(std::move(file));
+  return inputs;
+}
+
+void read_input(const Task& task, const ReadOptions& options, const PackageLimits& limits, Sink& sink) {
+  std::string why;
+  std::unique_ptr<FileBytes> bytes = FileBytes::open(task.path, why);
+  if (bytes == nullptr) {
+    sink.records({unreadable(task.path, why)});
+    return;
+  }
+  std::array<std::byte, 512> head;
+  std::size_t size = bytes->read(0, head);
+  if (is_package(std::span(head).first(size)) && PackageReader(task, bytes->size(), options, limits, sink).read(*bytes))
+    return;
+  sink.begin(task.path, bytes->size());
+  std::vector<FileRecord> files = read_binary(task.path, *bytes, options);
+  if (files.empty() && task.named) {  // a static archive with nothing for us
+    FileRecord file;
+    file.path = task.path;
+    file.size = bytes->size();
+    file.format = Format::ar;
+    files.push_back(std::move(file));
+  }
+  if (!task.named)
+    std::erase_if(files, [](const FileRecord& file) { return file.format == Format::other && file.problems.empty(); });
+  sink.records(std::move(files));
+}
+
+InspectRecord inspect_paths(const std::vector<std::string>& paths, const ReadOptions& options,
+                            const PackageLimits& package_limits, const WorkerLimits& worker_limits) {
+  Inputs inputs = collect(paths);
+  std::vector<Reading> readings = read_in_workers(
+      inputs.tasks, [&](const Task& task, Sink& sink) { read_input(task, options, package_limits, sink); },
+      worker_limits);
+
+  InspectRecord record;
+  record.files = std::move(inputs.unreadable);
+  std::map<std::string, std::vector<std::string>> paths_of;  // task -> paths of its records
+  std::vector<BundleRecord> packages;
+  for (std::size_t i = 0; i < readings.size(); ++i) {
+    Reading& reading = readings[i];
+    const std::string& path = inputs.tasks[i].path;
+    // A package has at most one row of its own: what it says of itself, and what we say of its dead workers.
+    FileRecord* own = nullptr;
+    std::vector<FileRecord> files;
+    files.reserve(reading.files.size());
+    for (FileRecord& file : reading.files) {
+      if (file.path == path && own != nullptr) {
+        own->problems.insert(own->problems.end(), file.problems.begin(), file.problems.end());
+        continue;
+      }
+      files.push_back(std::move(file));
+      if (files.back().path == path) own = &files.back();
+    }
+    std::vector<std::string> names;
+    for (const FileRecord& file : files) names.push_back(file.path);
+    std::sort(names.begin(), names.end());
+    if (reading.package) {
+      packages.push_back({BundleRecord::Kind::package, path, std::move(names), std::move(reading.links)});
+    } else {
+      paths_of[path] = std::move(names);
+    }
+    std::move(files.begin(), files.end(), std::back_inserter(record.files));
+  }
+  std::stable_sort(record.files.begin(), record.files.end(),
+                   [](const FileRecord& a, const FileRecord& b) { return a.path < b.path; });
+
+  for (BundleRecord& bundle : inputs.bundles) {
+    std::vector<std::string> names;
+    for (const std::string& path : bundle.files)
+      if (auto it = paths_of.find(path); it != paths_of.end())
+        names.insert(names.end(), it->second.begin(), it->second.end());
+    std::sort(names.begin(), names.end());
+    bundle.files = std::move(names);
+    if (!bundle.files.empty() || !bundle.links.empty()) record.bundles.push_back(std::move(bundle));
+  }
+  std::move(packages.begin(), packages.end(), std::back_inserter(record.bundles));
+  std::sort(record.bundles.begin(), record.bundles.end(), [](const BundleRecord& a, const BundleRecord& b) {
+    return a.name != b.name ? a.name < b.name : a.kind < b.kind;
+  });
+  return record;
+}
+
+}  // namespace cudeploy
