@@ -1,0 +1,411 @@
+// The command line: what the user asks becomes a run, and the run becomes one of three exit codes that a build
+// can rely on. 0 clean; 1 something is wrong with what was read; 2 the work could not be done (wrong usage, a file
+// that could not be read). The highest wins, and all other files are always done.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "bytes.hpp"
+#include "nearest.hpp"
+#include "package.hpp"
+#include "report.hpp"
+#include "rule.hpp"
+#include "runtime_static/link_kit.hpp"
+
+namespace cudeploy {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int clean = 0, found = 1, failed = 2;
+
+/// What the user asked cannot be done; the message is whole: `path: error: message`, perhaps a hint line.
+struct Failure : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+struct InspectArguments {
+  std::vector<std::string> paths;
+  std::string format = "text";
+  bool payloads = false, kernels = false;
+};
+
+struct AuditArguments {
+  std::vector<std::string> paths;
+  std::string format = "text", policy = "default", gpus, driver, fail_on = "error", stage = "package", output;
+  std::optional<std::string> install_rpath;
+};
+
+struct LinkKitArguments {
+  std::string cudart, out, sources, anchor = "exported";
+};
+
+/// What goes to standard output must arrive: a full disk is no clean run.
+void print(const std::string& text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
+    throw Failure(fmt::format("standard output: error: cannot be written: {}", std::strerror(errno)));
+}
+
+/// CLI11's sentences begin with a capital; ours do not. Names and options stay as they are.
+std::string lower_first(std::string text) {
+  if (text.size() > 1 && (text[1] == ' ' || (text[1] >= 'a' && text[1] <= 'z')))
+    text[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(text[0])));
+  return text;
+}
+
+bool colour(int descriptor) {
+  const char* no_colour = std::getenv("NO_COLOR");
+  const char* terminal = std::getenv("TERM");
+  return (no_colour == nullptr || *no_colour == '\0') && isatty(descriptor) != 0 &&
+         (terminal == nullptr || std::strcmp(terminal, "dumb") != 0);
+}
+
+/// A report that somebody else waits for is whole or not there.
+void write_whole(const std::string& path, const std::string& text) {
+  auto fail = [&](const char* what) {
+    throw Failure(fmt::format("{}: error: {}: {}", path, what, std::strerror(errno)));
+  };
+  struct stat status {};
+  bool special = stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode);  // a pipe, /dev/stderr
+  std::string written = special ? path : fmt::format("{}.{}.part", path, getpid());
+  int descriptor = open(written.c_str(), O_WRONLY | O_CLOEXEC | (special ? 0 : O_CREAT | O_TRUNC), 0666);
+  if (descriptor < 0) fail("cannot be written");
+  for (std::size_t done = 0; done < text.size();) {
+    ssize_t count = write(descriptor, text.data() + done, text.size() - done);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) {
+      int error = errno;
+      close(descriptor);
+      if (!special) unlink(written.c_str());
+      errno = error;
+      fail("cannot be written");
+    }
+    done += static_cast<std::size_t>(count);
+  }
+  bool closed = close(descriptor) == 0;
+  if (!special && (!closed || rename(written.c_str(), path.c_str()) != 0)) {
+    int error = errno;
+    unlink(written.c_str());
+    errno = error;
+    fail("cannot be written");
+  }
+}
+
+// ---- inspect ------------------------------------------------------------------------------------------------
+
+WorkerLimits worker_limits(const ReadOptions& options) {
+  WorkerLimits limits;
+  // Headers are read in milliseconds, whatever the size; payloads take time with their size.
+  if (options.payloads || options.kernels || options.for_audit) limits.per_mebibyte = std::chrono::milliseconds(1000);
+  return limits;
+}
+
+/// 2 when a file could not be read, and says so where standard output is not in the way.
+int tell_unreadable(const InspectRecord& record) {
+  int code = clean;
+  for (const FileRecord& file : record.files) {
+    if (!file.unreadable) continue;
+    code = failed;
+    for (const Problem& problem : file.problems)
+      fmt::print(stderr, "{}: error: {}\n", printable(file.path), printable(problem.message));
+  }
+  return code;
+}
+
+int inspect(const InspectArguments& arguments) {
+  ReadOptions options;
+  options.payloads = arguments.payloads;
+  options.kernels = arguments.kernels;
+  InspectRecord record = inspect_paths(arguments.paths, options, PackageLimits(), worker_limits(options));
+  int code = tell_unreadable(record);
+  for (const FileRecord& file : record.files)
+    if (!file.problems.empty()) code = std::max(code, found);
+  print(arguments.format == "json" ? inspect_json(record) : inspect_text(record, options, colour(STDOUT_FILENO)));
+  return code;
+}
+
+// ---- audit --------------------------------------------------------------------------------------------------
+
+/// A saved inspect record is told by its content: JSON with our schema. Null for any other file.
+std::optional<InspectRecord> saved_record(const std::string& path) {
+  constexpr std::uint64_t largest = std::uint64_t{1} << 30;  // bytes
+  std::string why;
+  auto bytes = FileBytes::open(path, why);
+  if (bytes == nullptr || bytes->size() > largest) return std::nullopt;  // reading it will tell
+  std::vector<std::byte> head = bytes->copy({0, 64});
+  auto is_space = [](std::byte byte) {
+    return byte == std::byte{' '} || (byte >= std::byte{9} && byte <= std::byte{13});
+  };
+  auto first = std::find_if_not(head.begin(), head.end(), is_space);
+  if (first == head.end() || *first != std::byte{'{'}) return std::nullopt;
+  std::vector<std::byte> content = bytes->copy({0, bytes->size()});
+  std::string_view text(reinterpret_cast<const char*>(content.data()), content.size());
+  if (text.find("cudeploy/inspect/") == text.npos) return std::nullopt;
+  auto value = nlohmann::ordered_json::parse(text, nullptr, false);
+  if (value.is_discarded())
+    throw Failure(
+        fmt::format("{}: error: is meant to be an inspect record, but is no whole JSON document\n"
+                    "hint: write it again with cudeploy inspect --format json",
+                    path));
+  if (!value.is_object() || !value.contains("schema")) return std::nullopt;
+  try {
+    return inspect_record_from_json(value);
+  } catch (const std::exception& error) {
+    throw Failure(fmt::format("{}: error: {}\nhint: write it again with this version of cudeploy", path, error.what()));
+  }
+}
+
+/// Puts the second record behind the first.
+void merge(InspectRecord& into, InspectRecord&& record) {
+  std::move(record.files.begin(), record.files.end(), std::back_inserter(into.files));
+  std::stable_sort(into.files.begin(), into.files.end(),
+                   [](const FileRecord& a, const FileRecord& b) { return a.path < b.path; });
+  std::move(record.bundles.begin(), record.bundles.end(), std::back_inserter(into.bundles));
+  std::stable_sort(into.bundles.begin(), into.bundles.end(),
+                   [](const BundleRecord& a, const BundleRecord& b) { return a.name < b.name; });
+}
+
+std::vector<Bundle> bundles_of(const InspectRecord& record) {
+  std::map<std::string_view, std::vector<const FileRecord*>> by_path;
+  for (const FileRecord& file : record.files)
+    if (!file.unreadable) by_path[file.path].push_back(&file);
+  std::vector<Bundle> bundles;
+  for (const BundleRecord& from : record.bundles) {
+    Bundle bundle;
+    bundle.name = from.name;
+    bundle.links = from.links;
+    std::vector<std::string> paths = from.files;
+    paths.erase(std::unique(paths.begin(), paths.end()), paths.end());  // a name twice in a package: two records
+    for (const std::string& path : paths)
+      if (auto it = by_path.find(path); it != by_path.end())
+        bundle.files.insert(bundle.files.end(), it->second.begin(), it->second.end());
+    bundles.push_back(std::move(bundle));
+  }
+  return bundles;
+}
+
+std::vector<std::string> split(const std::string& text, char at) {
+  std::vector<std::string> parts;
+  for (std::size_t from = 0; from <= text.size();) {
+    std::size_t end = std::min(text.find(at, from), text.size());
+    if (end > from) parts.push_back(text.substr(from, end - from));
+    from = end + 1;
+  }
+  return parts;
+}
+
+int audit(const AuditArguments& arguments) {
+  Policy policy = load_policy(arguments.policy);
+  if (!arguments.gpus.empty()) policy.gpus = parse_gpus(arguments.gpus);
+  if (!arguments.driver.empty()) policy.driver = parse_driver(arguments.driver);
+  Stage stage = arguments.stage == "link" ? Stage::link : Stage::package;
+  std::optional<std::vector<std::string>> install_rpath;
+  if (arguments.install_rpath) install_rpath = split(*arguments.install_rpath, ':');
+
+  int code = clean;
+  InspectRecord record;
+  std::vector<std::string> to_read;
+  for (const std::string& path : arguments.paths) {
+    try {
+      if (auto saved = saved_record(path))
+        merge(record, std::move(*saved));
+      else
+        to_read.push_back(path);
+    } catch (const Failure& failure) {
+      fmt::print(stderr, "{}\n", failure.what());
+      code = failed;
+    }
+  }
+  ReadOptions options;
+  options.for_audit = true;
+  if (!to_read.empty()) merge(record, inspect_paths(to_read, options, PackageLimits(), worker_limits(options)));
+  code = std::max(code, tell_unreadable(record));
+
+  std::vector<Bundle> bundles = bundles_of(record);
+  Judgement judgement = judge(bundles, policy, stage, install_rpath);
+  Severity threshold = arguments.fail_on == "warning" ? Severity::warning : Severity::error;
+  for (const Finding& finding : judgement.findings)
+    if (finding.severity >= threshold) code = std::max(code, found);
+
+  Audit report{record, policy, stage, judgement};
+  if (!arguments.output.empty())
+    write_whole(arguments.output, arguments.format == "json" ? audit_json(report) : audit_text(report, false));
+  bool json = arguments.format == "json" && arguments.output.empty();
+  print(json ? audit_json(report) : audit_text(report, colour(STDOUT_FILENO)));
+  return code;
+}
+
+// ---- explain, link-kit --------------------------------------------------------------------------------------
+
+int explain(const std::string& word) {
+  if (word.empty()) {
+    print(rule_list());
+    return clean;
+  }
+  const Rule* rule = find_rule(word);
+  if (rule == nullptr) {
+    std::vector<std::string_view> words;
+    for (const Rule& each : all_rules()) words.push_back(each.id), words.push_back(each.name);
+    auto right = nearest(word, words);
+    throw Failure(fmt::format("{}: error: no such rule\nhint: {}", printable(word),
+                              right ? fmt::format("did you mean {}?", *right) : "cudeploy explain lists all"));
+  }
+  print(rule_text(*rule, colour(STDOUT_FILENO)));
+  return clean;
+}
+
+/// The sources that a link compiles: beside the installed command, or in the tree that it was built in.
+std::string runtime_sources() {
+  std::error_code error;
+  fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
+  std::vector<fs::path> places{folder.parent_path() / "share/cudeploy/runtime_static"};
+  for (fs::path up = folder; up.has_relative_path(); up = up.parent_path()) places.push_back(up / "runtime_static");
+  for (const fs::path& place : places)
+    if (fs::exists(place / "join.cpp", error) && fs::exists(place / "anchor.hpp", error)) return place.string();
+  throw Failure(
+      fmt::format("{}: error: no runtime sources (join.cpp, anchor.hpp) there or above\nhint: name them with --sources",
+                  places.front().string()));
+}
+
+int link_kit(const LinkKitArguments& arguments) {
+  LinkKitOptions options;
+  options.cudart = arguments.cudart;
+  options.out = arguments.out;
+  options.sources = arguments.sources.empty() ? runtime_sources() : arguments.sources;
+  options.anchor = arguments.anchor == "hidden" ? AnchorVisibility::hidden : AnchorVisibility::exported;
+  LinkKit kit = make_link_kit(options);
+  std::string text = fmt::format("{}: CUDA {} runtime for {}, generation {}, {} names routed\n", printable(kit.cudart),
+                                 kit.cuda_major, kit.machine, kit.generation, kit.names.size());
+  auto list = [&](const char* label, const std::vector<std::string>& words) {
+    for (const std::string& word : words) text += fmt::format("  {:10}{}\n", label, printable(word)), label = "";
+  };
+  list("compile", kit.sources);
+  list("include", kit.include_directories);
+  list("flags", kit.compile_options);
+  list("link", kit.link_options);
+  list("libraries", kit.libraries);
+  list("written", {(fs::path(arguments.out) / "link-kit.json").string()});
+  print(text);
+  return clean;
+}
+
+// ---- the command line ---------------------------------------------------------------------------------------
+
+int run(int argc, char** argv) {
+  CLI::App app("What is inside a CUDA binary or package, and would it run elsewhere?", "cudeploy");
+  app.require_subcommand(1);
+  app.set_version_flag("--version", "cudeploy " CUDEPLOY_VERSION, "print the version");
+  app.set_help_flag("-h,--help", "print this help");
+  app.get_formatter()->column_width(30);
+  app.footer(
+      "PATH is a file, a folder, a package (tar.*, zip, whl, deb, rpm, conda).\n"
+      "exit code: 0 clean, 1 something is wrong with what was read, 2 the work could not be done");
+
+  InspectArguments inspected;
+  CLI::App* inspect_command = app.add_subcommand("inspect", "show device code, CUDA runtimes, needs and search paths");
+  inspect_command->add_option("paths", inspected.paths, "files, folders, packages")->required()->type_name("PATH");
+  inspect_command->add_option("--format", inspected.format, "text (default) or json")
+      ->check(CLI::IsMember({"text", "json"}).description(""))
+      ->type_name("FORMAT");
+  inspect_command->add_flag("--payloads", inspected.payloads, "decompress and check each image");
+  inspect_command->add_flag("--kernels", inspected.kernels, "list the kernels of each image");
+
+  AuditArguments audited;
+  CLI::App* audit_command = app.add_subcommand("audit", "judge by the rules of a policy");
+  audit_command->add_option("paths", audited.paths, "files, folders, packages, saved inspect records")
+      ->required()
+      ->type_name("PATH");
+  audit_command->add_option("--format", audited.format, "text (default) or json")
+      ->check(CLI::IsMember({"text", "json"}).description(""))
+      ->type_name("FORMAT");
+  audit_command->add_option("--policy", audited.policy, "what is wanted: default, or a TOML file")
+      ->type_name("NAME|FILE");
+  audit_command->add_option("--gpus", audited.gpus, "wanted GPUs: 80,90,120")->type_name("LIST");
+  audit_command->add_option("--driver", audited.driver, "oldest driver to run on: 535.54")->type_name("VERSION");
+  audit_command->add_option("--fail-on", audited.fail_on, "exit 1 on: error (default) or warning")
+      ->check(CLI::IsMember({"error", "warning"}).description(""))
+      ->type_name("SEVERITY");
+  audit_command->add_option("--stage", audited.stage, "judge a package (default) or a link")
+      ->check(CLI::IsMember({"link", "package"}).description(""))
+      ->type_name("STAGE");
+  audit_command->add_option("--install-rpath", audited.install_rpath, "search path after install (stage link)")
+      ->type_name("A:B");
+  audit_command->add_option("--output", audited.output, "also write the report there, in --format")->type_name("FILE");
+
+  std::string word;
+  CLI::App* explain_command = app.add_subcommand("explain", "say what a rule finds, why, and what to do");
+  explain_command->add_option("rule", word, "id or name; none: list all")->type_name("RULE");
+
+  LinkKitArguments linked;
+  CLI::App* link_kit_command = app.add_subcommand("link-kit", "write what a link needs to join the one runtime state");
+  link_kit_command->add_option("--cudart", linked.cudart, "libcudart_static.a that is linked")
+      ->required()
+      ->type_name("ARCHIVE");
+  link_kit_command->add_option("-o,--out", linked.out, "folder to write into")->required()->type_name("DIR");
+  link_kit_command->add_option("--anchor", linked.anchor, "exported (default) or hidden")
+      ->check(CLI::IsMember({"exported", "hidden"}).description(""))
+      ->type_name("VISIBILITY");
+  link_kit_command->add_option("--sources", linked.sources, "runtime sources, where not installed beside cudeploy")
+      ->type_name("DIR");
+
+  try {
+    app.parse(argc, argv);
+    if (*audit_command && audited.install_rpath && audited.stage != "link")
+      throw CLI::ValidationError("--install-rpath", "is only for --stage link");
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) {  // help or version
+      std::string text = error.get_name() == "CallForVersion" ? std::string(error.what()) + "\n" : "";
+      if (text.empty()) {
+        CLI::App* asked = &app;
+        for (CLI::App* command : app.get_subcommands()) asked = command;
+        text = asked->help();
+      }
+      print(text);
+      return clean;
+    }
+    CLI::App* asked = &app;
+    for (CLI::App* command : app.get_subcommands()) asked = command;
+    std::string name = asked == &app ? "cudeploy" : "cudeploy " + asked->get_name();
+    fmt::print(stderr, "{}: error: {}\nhint: {} --help\n", name, printable(lower_first(error.what())), name);
+    return failed;
+  }
+
+  if (*inspect_command) return inspect(inspected);
+  if (*audit_command) return audit(audited);
+  if (*explain_command) return explain(word);
+  return link_kit(linked);
+}
+
+}  // namespace
+}  // namespace cudeploy
+
+int main(int argc, char** argv) {
+  // A caller may have closed the standard streams; what is opened later must not take their numbers.
+  for (int descriptor = open("/dev/null", O_RDWR | O_CLOEXEC); descriptor >= 0;
+       descriptor = open("/dev/null", O_RDWR | O_CLOEXEC))
+    if (descriptor > STDERR_FILENO) {
+      close(descriptor);
+      break;
+    }
+  try {
+    return cudeploy::run(argc, argv);
+  } catch (const std::exception& error) {
+    // Ours are whole sentences that begin with what they are about.
+    fmt::print(stderr, "{}\n", error.what());
+    return cudeploy::failed;
+  }
+}
