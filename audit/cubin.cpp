@@ -19,6 +19,7 @@ constexpr unsigned char os_abi_7 = 0x33;     // up to 12.9 below sm_100
 constexpr unsigned char os_abi_8 = 0x41;
 constexpr std::uint32_t section_info = 0x70000000;    // .nv.info, .nv.info.<kernel>
 constexpr std::uint32_t section_compat = 0x70000086;  // .nv.compat
+constexpr std::uint32_t section_shared = 0x7000000a;  // .nv_debug.shared of relocatable cubins: no bytes in the file
 constexpr std::uint32_t note_tool_info = 2000;        // in .note.nv.tkinfo
 constexpr unsigned char symbol_entry = 0x10;          // STO_CUDA_ENTRY: a kernel, not a device function
 constexpr unsigned char info_registers = 0x2f;        // EIATTR_REGCOUNT {symbol, registers}
@@ -178,7 +179,7 @@ bool read_sections(const Bytes& cubin, const Elf64_Ehdr& header, CubinDetail det
       walk<Elf64_Shdr>(cubin, header.e_shoff, out.count, [&](std::uint64_t index, const Elf64_Shdr& section) {
         if (section.sh_type == SHT_NULL) return true;
         const Extent extent{section.sh_offset, section.sh_size};
-        if (section.sh_type == SHT_NOBITS) {
+        if (section.sh_type == SHT_NOBITS || section.sh_type == section_shared) {
           if (detail == CubinDetail::kernels && section.sh_size != 0)
             out.shared.push_back({section.sh_name, section.sh_size});
           return true;
