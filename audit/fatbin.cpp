@@ -365,6 +365,7 @@ class Reader {
     }
     container.size = container_header_size + size;
     payloads_.clear();
+    relocatable_ = false;
     read_entries(at + container_header_size, at + container.size, container);
     if (header->size == 0) report(at, "container size: expected entries, found an empty container");
     read_payloads(container);
@@ -674,6 +675,7 @@ class Reader {
   /// One image with a kernel proves that the fat binary has kernels: the cheapest is asked first. None in any
   /// image proves that it has none.
   void find_kernels(FatBinary& container) {
+    if (needs_link(container)) return;  // what has kernels is the image that comes of the link
     for (const Image& image : container.images) {
       if (image.kernel_count.value_or(0) > 0) return;
     }
@@ -797,9 +799,8 @@ class Reader {
 
   /// Relocatable code: in its own section, or seen inside a cubin, or said by the options that are kept, or
   /// nothing but LTO-IR.
-  bool needs_link(const FatBinary& container) {
-    const bool seen = std::exchange(relocatable_, false);
-    if (seen || (section_ && section_->starts_with("__nv_rel"))) return true;
+  bool needs_link(const FatBinary& container) const {
+    if (relocatable_ || (section_ && section_->starts_with("__nv_rel"))) return true;
     bool only_unlinked = !container.images.empty();
     for (const Image& image : container.images) {
       if (image.entry_kind == kind_reloc_ptx || compiled_only(image.options)) return true;

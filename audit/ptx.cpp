@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstring>
 
 namespace cudeploy {
 namespace {
@@ -31,8 +32,8 @@ class Scanner {
         continue;
       }
       const char c = text_[at_];
-      if (c == '.' && !after_word) return take_dotted();
-      after_word = is_word(c) || (c == '.' && after_word);
+      if (c == '.' && !after_word && at_ + 1 < text_.size() && is_word(text_[at_ + 1])) return take_dotted();
+      after_word = is_word(c) || c == '.';
       if (c == '"') {
         skip_string();
       } else {
@@ -49,10 +50,13 @@ class Scanner {
     return at_ < text_.size() && text_[at_] == '.' ? take_dotted() : std::string_view{};
   }
 
-  /// The rest of the line, without a comment.
-  std::string_view rest_of_line() {
+  /// What belongs to a directive: up to the end of its line, a comment or the next directive.
+  std::string_view operands() {
     const auto begin = at_;
-    while (at_ < text_.size() && text_[at_] != '\n' && !text_.substr(at_).starts_with("//")) ++at_;
+    while (at_ < text_.size() && text_[at_] != '\n' && text_[at_] != '/') {
+      if (text_[at_] == '.' && at_ > begin && is_space(text_[at_ - 1])) break;
+      ++at_;
+    }
     auto line = text_.substr(begin, at_ - begin);
     while (!line.empty() && is_space(line.front())) line.remove_prefix(1);
     while (!line.empty() && is_space(line.back())) line.remove_suffix(1);
@@ -149,6 +153,59 @@ std::optional<std::string> toolkit_in_comment(std::string_view text) {
   return version.empty() ? std::nullopt : std::optional(std::string(version));
 }
 
+/// Tells whether a place lies in a comment that ends with its line, or in a string. Asked with rising places, so
+/// that no byte is looked at twice, however long a line is.
+class LineState {
+ public:
+  explicit LineState(std::string_view text) : text_(text) {}
+
+  bool hides(std::size_t at) {
+    const auto newline = text_.substr(seen_, at - seen_).rfind('\n');
+    if (newline != std::string_view::npos) {
+      seen_ += newline + 1;
+      comment_ = quoted_ = false;
+    }
+    for (; seen_ < at; ++seen_) {
+      comment_ |= !quoted_ && text_.substr(seen_, 2) == "//";
+      quoted_ ^= text_[seen_] == '"';
+    }
+    return comment_ || quoted_;
+  }
+
+ private:
+  std::string_view text_;
+  std::size_t seen_ = 0;
+  bool comment_ = false, quoted_ = false;
+};
+
+/// Names of the .entry directives. PTX can be megabytes of instructions, so the word is searched for; only text
+/// with comments over several lines (none in a fat binary) has to be walked.
+std::vector<std::string> entry_names(std::string_view text) {
+  constexpr std::string_view entry = ".entry";
+  std::vector<std::string> names;
+  auto take = [&](Scanner scanner) {
+    if (const auto name = scanner.name(); !name.empty()) names.emplace_back(name);
+  };
+  if (text.find("/*") != std::string_view::npos) {
+    Scanner scanner(text);
+    for (auto directive = scanner.next_directive(); !directive.empty(); directive = scanner.next_directive()) {
+      if (directive == entry) take(scanner);
+    }
+    return names;
+  }
+  LineState line(text);
+  for (std::size_t at = 0; at < text.size();) {
+    const void* found = memmem(text.data() + at, text.size() - at, entry.data(), entry.size());
+    if (found == nullptr) break;
+    const auto hit = static_cast<std::size_t>(static_cast<const char*>(found) - text.data());
+    at = hit + entry.size();
+    if (at < text.size() && is_word(text[at])) continue;
+    if (hit > 0 && (is_word(text[hit - 1]) || text[hit - 1] == '.')) continue;
+    if (!line.hides(hit)) take(Scanner(text.substr(at)));
+  }
+  return names;
+}
+
 }  // namespace
 
 std::optional<PtxFacts> read_ptx_facts(std::string_view text, std::string& fault) {
@@ -160,28 +217,29 @@ std::optional<PtxFacts> read_ptx_facts(std::string_view text, std::string& fault
     fault = "expected .version as the first directive";
     return std::nullopt;
   }
-  facts.version = scanner.rest_of_line();
+  facts.version = scanner.operands();
   if (!is_isa_version(facts.version)) {
     fault = fmt::format(".version: expected <major>.<minor>, found {}", facts.version.substr(0, 40));
     return std::nullopt;
   }
   bool target = false;
   for (auto directive = scanner.next_directive(); !directive.empty(); directive = scanner.next_directive()) {
-    if (directive == ".entry") {
-      if (const auto name = scanner.name(); !name.empty()) facts.kernels.emplace_back(name);
-    } else if (directive == ".target" && !target) {
-      if (!read_target(scanner.rest_of_line(), facts, fault)) return std::nullopt;
+    if (directive == ".target" && !target) {
+      if (!read_target(scanner.operands(), facts, fault)) return std::nullopt;
       target = true;
     } else if (directive == ".address_size" && !facts.address_size) {
       std::uint32_t bits = 0;
-      const auto line = scanner.rest_of_line();
+      const auto line = scanner.operands();
       if (std::from_chars(line.data(), line.data() + line.size(), bits).ec == std::errc{}) facts.address_size = bits;
+    } else {
+      break;  // these come before anything else
     }
   }
   if (!target) {
-    fault = "expected a .target directive, found none";
+    fault = "expected a .target directive after .version, found none";
     return std::nullopt;
   }
+  facts.kernels = entry_names(text);
   facts.toolkit = toolkit_in_comment(text.substr(0, longest_preamble));
   std::sort(facts.kernels.begin(), facts.kernels.end());
   facts.kernels.erase(std::unique(facts.kernels.begin(), facts.kernels.end()), facts.kernels.end());
