@@ -35,32 +35,33 @@ class LoadedObject {
 
   /// Calls visit(const NoteDescription& note, const Anchor* anchor) for each note of ours, of any generation.
   /// The anchor is null where it does not lie in writable memory of this object; it is not read here.
+  /// Every aligned place is looked at, rather than note after note: mold puts notes of 4 and of 8 bytes' alignment
+  /// into one segment, where nobody can tell where the next one begins.
   template <typename Visit>
   void for_each_note(Visit visit) const {
+    struct Note {
+      ElfW(Nhdr) header;
+      char owner[12];
+      NoteDescription description;
+    };
+    static_assert(sizeof(Note) == 40);
     for (const auto& segment : *this) {
       if (segment.p_type != PT_NOTE) continue;
-      uintptr_t at = base_ + segment.p_vaddr;
-      size_t left = segment.p_filesz;
-      if (!holds(at, left, PF_R)) continue;
-      const size_t align = segment.p_align == 8 ? 8 : 4;
-      while (left >= sizeof(ElfW(Nhdr))) {
-        const auto& note = *reinterpret_cast<const ElfW(Nhdr)*>(at);
-        const size_t name = (size_t{note.n_namesz} + align - 1) / align * align;
-        const size_t description = (size_t{note.n_descsz} + align - 1) / align * align;
-        if (name > left - sizeof note || description > left - sizeof note - name) break;
-        const uintptr_t name_at = at + sizeof note;
-        if (note.n_type == note_type && note.n_namesz == sizeof note_owner &&
-            note.n_descsz >= sizeof(NoteDescription) &&
-            memcmp(reinterpret_cast<const void*>(name_at), note_owner, sizeof note_owner) == 0) {
-          NoteDescription found;
-          memcpy(&found, reinterpret_cast<const void*>(name_at + name), sizeof found);
-          const uintptr_t anchor =
-              name_at + name + offsetof(NoteDescription, anchor_offset) + static_cast<uintptr_t>(found.anchor_offset);
-          const bool inside = anchor % alignof(Anchor) == 0 && holds(anchor, sizeof(Anchor), PF_R | PF_W);
-          visit(found, inside ? reinterpret_cast<const Anchor*>(anchor) : nullptr);
+      const uintptr_t start = base_ + segment.p_vaddr;
+      if (!holds(start, segment.p_filesz, PF_R)) continue;
+      for (size_t offset = 0; offset + sizeof(Note) <= segment.p_filesz; offset += 4) {
+        const uintptr_t at = start + offset;
+        const auto* header = reinterpret_cast<const ElfW(Nhdr)*>(at);
+        if (header->n_namesz != sizeof note_owner || header->n_type != note_type) continue;
+        Note note;
+        memcpy(&note, reinterpret_cast<const void*>(at), sizeof note);
+        if (note.header.n_descsz < sizeof(NoteDescription) || memcmp(note.owner, note_owner, sizeof note_owner) != 0) {
+          continue;
         }
-        at += sizeof note + name + description;
-        left -= sizeof note + name + description;
+        const uintptr_t anchor = at + offsetof(Note, description) + offsetof(NoteDescription, anchor_offset) +
+                                 static_cast<uintptr_t>(note.description.anchor_offset);
+        const bool inside = anchor % alignof(Anchor) == 0 && holds(anchor, sizeof(Anchor), PF_R | PF_W);
+        visit(note.description, inside ? reinterpret_cast<const Anchor*>(anchor) : nullptr);
       }
     }
   }

@@ -1,0 +1,82 @@
+// A claim about shared objects is only shown by shared objects that a compiler and a linker made and a loader
+// loaded. This makes them: a folder, the few lines of programs/, the machine's compilers; and runs the result in a
+// process of its own. Compiled parts are kept beside the test program between runs, by what went into them.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace cudeploy::test {
+
+/// What a process left behind.
+struct Outcome {
+  int status = 0;   ///< exit code, or 128 + signal
+  std::string out;  ///< standard output and error together
+};
+
+using Words = std::vector<std::string>;
+
+/// Runs a program to its end; environment entries "NAME=value" are added, "NAME" alone takes one away.
+Outcome run(const Words& command, const Words& environment = {}, const std::filesystem::path& folder = {});
+
+/// Like run, but a failing command fails the test with what it printed.
+std::string must(const Words& command);
+
+bool has_program(const std::string& name);
+
+/// Folder of a part of tests/real_parts.sh, "" when it cannot be had (reason printed).
+std::string real_part(const std::string& name);
+
+/// The runtime archive of the toolkit that the tests use.
+std::string toolkit_archive();
+
+/// One cudeploy runtime, compiled for one archive: what `cudeploy::runtime` is in CMake.
+struct Kit {
+  std::string folder;   ///< of the link kit
+  std::string library;  ///< the static library made of its sources
+  std::string archive;  ///< libcudart_static.a
+  Words link;           ///< what a link with the compiler driver needs, in order
+  int cuda_major = 0;
+  std::vector<std::string> names;
+};
+
+struct KitOptions {
+  std::string archive;  ///< "" = toolkit_archive()
+  std::string compiler = "g++";
+  Words flags;  ///< beside those of the kit
+  bool hidden_anchor = false;
+  std::string sources;  ///< "" = the tree's runtime_static
+};
+
+const Kit& kit(const KitOptions& options = {});
+
+/// A folder of its own for one test, emptied at the start.
+class Workshop {
+ public:
+  Workshop();
+
+  const std::filesystem::path& folder() const { return folder_; }
+  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+
+  /// Compiles one of programs/ (or a file by absolute path) into an object here.
+  std::string object(const std::string& name, const std::string& source, const Words& flags = {},
+                     const std::string& compiler = "gcc");
+
+  /// A plugin NAME.so of the probe; with a kit it is unified, without one it links the plain archive.
+  void plugin(const std::string& name, const Kit* with, const Words& compile_flags = {}, const Words& link_flags = {},
+              const std::string& compiler = "gcc", const std::string& archive = {});
+
+  /// The host program; linked with the probe and the kit it has a copy of its own, `self`.
+  void host(const Kit* with = nullptr, const Words& compile_flags = {}, const Words& link_flags = {},
+            const std::string& compiler = "gcc");
+
+  /// Runs the host with these commands, split at spaces.
+  Outcome tell(const std::string& commands, const Words& environment = {}) const;
+
+ private:
+  std::filesystem::path folder_;
+};
+
+}  // namespace cudeploy::test
