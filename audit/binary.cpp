@@ -6,8 +6,11 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstring>
+#include <functional>
 #include <map>
+#include <set>
 
 #include "archive.hpp"
 #include "cubin.hpp"
@@ -253,6 +256,53 @@ std::vector<Extent> host_data(const ElfLayout& layout, const std::vector<FatBina
   return data;
 }
 
+/// The kernel behind a stub of clang's, "_Z19__device_stub__addkPf" -> "_Z4addkPf"; empty for other names.
+std::string kernel_of_stub(const std::string& symbol) {
+  constexpr std::string_view prefix = "__device_stub__";
+  std::size_t at = symbol.find(prefix);
+  if (at == std::string::npos) return {};
+  std::size_t digits = symbol.find_last_not_of("0123456789", at - (at != 0)) + 1;
+  std::size_t length = 0;
+  auto [end, error] = std::from_chars(symbol.data() + digits, symbol.data() + at, length);
+  if (error != std::errc{} || end != symbol.data() + at || length <= prefix.size()) {
+    return symbol.substr(0, at) + symbol.substr(at + prefix.size());  // extern "C": no length
+  }
+  return symbol.substr(0, digits) + std::to_string(length - prefix.size()) + symbol.substr(at + prefix.size());
+}
+
+/// Host stubs of this file's own kernels that other objects can bind to, sorted. nvcc gives the stub the kernel's
+/// name (and a second function besides), clang a name of its own.
+std::vector<ExportedStub> exported_stubs(const FileRecord& record,
+                                         const std::function<const std::vector<ExportedFunction>&()>& read_exports) {
+  std::set<std::string> kernels;
+  for (const FatBinary& fat_binary : record.fat_binaries) {
+    for (const Image& image : fat_binary.images) {
+      for (const Kernel& kernel : image.kernels) kernels.insert(kernel.name);
+    }
+  }
+  if (kernels.empty()) return {};
+  std::map<std::string, ExportedStub> stubs;  // by kernel
+  for (const ExportedFunction& function : read_exports()) {
+    if (kernels.contains(function.name))
+      stubs.insert_or_assign(function.name, ExportedStub{function.name, function.weak});
+  }
+  for (const ExportedFunction& function : read_exports()) {
+    std::string kernel = kernel_of_stub(function.name);
+    if (!kernel.empty() && kernels.contains(kernel))
+      stubs.try_emplace(kernel, ExportedStub{function.name, function.weak});
+  }
+  std::vector<ExportedStub> found;
+  for (auto& [kernel, stub] : stubs) found.push_back(std::move(stub));
+  return found;
+}
+
+/// The whole file, where it may be read: at most `limit` bytes.
+std::vector<std::uint8_t> read_whole(const Bytes& bytes, std::uint64_t limit) {
+  std::vector<std::uint8_t> whole(std::min(bytes.size(), limit));
+  whole.resize(bytes.read(0, std::as_writable_bytes(std::span(whole))));
+  return whole;
+}
+
 void read_elf(const Bytes& bytes, const ReadOptions& options, FileRecord& record) {
   auto layout = read_elf_layout(bytes, record.problems);
   if (!layout) {
@@ -263,9 +313,7 @@ void read_elf(const Bytes& bytes, const ReadOptions& options, FileRecord& record
                                                 kMaxWhole)});
       return;
     }
-    std::vector<std::uint8_t> whole(bytes.size());
-    whole.resize(bytes.read(0, std::as_writable_bytes(std::span(whole))));
-    elf_facts(whole, record);
+    elf_facts(read_whole(bytes, kMaxWhole), record);
     return;
   }
   std::vector<std::uint8_t> slice = make_slice(bytes, *layout, false, record.problems);
@@ -301,6 +349,13 @@ void read_elf(const Bytes& bytes, const ReadOptions& options, FileRecord& record
   constexpr std::string_view name("\0cuInit\0", 8);
   vendor_clues.names_driver_api = std::search(slice.begin(), slice.end(), name.begin(), name.end()) != slice.end();
   record.vendor = recognise_vendor(record, vendor_clues);
+
+  if (options.for_audit && !record.vendor) record.exported_stubs = exported_stubs(record, read_exports);
+  if (!options.kernels) {
+    for (FatBinary& fat_binary : record.fat_binaries) {
+      for (Image& image : fat_binary.images) image.kernels.clear();
+    }
+  }
 }
 
 /// One file or member that is no archive.
@@ -328,6 +383,15 @@ FileRecord read_one(const std::string& path, const Bytes& bytes, const ReadOptio
 }
 
 }  // namespace
+
+FileRecord read_elf_with_lief_alone(const std::string& path, const Bytes& bytes) {
+  FileRecord record;
+  record.path = path;
+  record.size = bytes.size();
+  record.format = Format::elf;
+  elf_facts(read_whole(bytes, bytes.size()), record);
+  return record;
+}
 
 std::vector<FileRecord> read_binary(const std::string& path, const Bytes& bytes, const ReadOptions& options) {
   if (!looks_like_archive(bytes)) return {read_one(path, bytes, options)};

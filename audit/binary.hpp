@@ -15,4 +15,8 @@ namespace cudeploy {
 /// read). Damage goes into `problems`; only running out of memory throws.
 std::vector<FileRecord> read_binary(const std::string& path, const Bytes& bytes, const ReadOptions& options);
 
+/// ELF facts alone, from LIEF's parse of the whole file: what the slice is measured against. Takes seconds and
+/// twice the file's size in memory.
+FileRecord read_elf_with_lief_alone(const std::string& path, const Bytes& bytes);
+
 }  // namespace cudeploy

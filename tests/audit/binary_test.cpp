@@ -1,0 +1,175 @@
+// From a file to its record: formats told apart by content, device code wherever it lies, stubs that others can bind
+// to.
+#include <elf.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "fixture.hpp"
+
+namespace cudeploy {
+namespace {
+
+class Binary : public Fixture {
+ protected:
+  void SetUp() override { std::filesystem::copy(CUDEPLOY_SAMPLES "/add_sm90.fatbin", path("add.fatbin")); }
+};
+
+TEST_F(Binary, FormatIsToldByContent) {
+  write("empty", "");
+  write("text", "#!/bin/sh\nexit 0\n");
+  write("short",
+        "\x7f"
+        "EL");
+  write("add.ptx", ".version 9.0\n.target sm_90\n.address_size 64\n.visible .entry k()\n{\n ret;\n}\n");
+  EXPECT_EQ(read("empty").format, Format::other);
+  EXPECT_EQ(read("text").format, Format::other);
+  EXPECT_EQ(read("short").format, Format::other);
+  EXPECT_EQ(read("add.ptx").format, Format::ptx);
+  EXPECT_EQ(read("add.fatbin").format, Format::fatbin);
+  for (const char* name : {"empty", "text", "short"}) EXPECT_EQ(problems_of(read(name)), "") << name;
+}
+
+TEST_F(Binary, ReadsDeviceCodeWhereverItLies) {
+  const std::pair<const char*, bool> sections[] = {
+      {".nv_fatbin", true}, {"__nv_relfatbin", false}, {".rodata", true}, {".ldata", true}, {".cask_resource", true}};
+  for (auto [section, loadable] : sections) {
+    write("data.s", ".section " + std::string(section) +
+                        ", \"a\", @progbits\n.balign 8\n.incbin \"add.fatbin\"\n"
+                        ".section .note.GNU-stack, \"\", @progbits\n");
+    run("gcc -shared -nostdlib data.s -o lib.so && gcc -c data.s -o data.o");
+    for (const char* file : {"lib.so", "data.o"}) {
+      FileRecord record = read(file);
+      ASSERT_EQ(record.fat_binaries.size(), 1u) << section << " " << file;
+      EXPECT_EQ(record.fat_binaries[0].section, section);
+      EXPECT_EQ(record.fat_binaries[0].loadable, loadable) << section;
+      EXPECT_EQ(record.fat_binaries[0].images.size(), 2u);
+      EXPECT_EQ(content(file).substr(record.fat_binaries[0].offset, record.fat_binaries[0].size),
+                content("add.fatbin"));
+      EXPECT_EQ(problems_of(record), "");
+    }
+  }
+  // Code is not searched: magic numbers occur in it as immediates.
+  write("code.s", ".text\n.balign 8\n.incbin \"add.fatbin\"\n.section .note.GNU-stack, \"\", @progbits\n");
+  run("gcc -shared -nostdlib code.s -o lib.so");
+  EXPECT_TRUE(read("lib.so").fat_binaries.empty());
+}
+
+TEST_F(Binary, ReadsDeviceCodeWithoutSectionHeaders) {
+  write("data.s",
+        ".section .nv_fatbin, \"a\", @progbits\n.balign 8\n.incbin \"add.fatbin\"\n"
+        ".section .note.GNU-stack, \"\", @progbits\n");
+  run("gcc -shared -nostdlib data.s -o lib.so");
+  FileRecord before = read("lib.so");
+  std::string bytes = content("lib.so");
+  Elf64_Ehdr header;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  header.e_shoff = header.e_shnum = header.e_shstrndx = 0;
+  std::memcpy(bytes.data(), &header, sizeof header);
+  write("lib.so", bytes);
+  FileRecord after = read("lib.so");
+  ASSERT_EQ(after.fat_binaries.size(), 1u);
+  EXPECT_EQ(after.fat_binaries[0].offset, before.fat_binaries[0].offset);
+  EXPECT_EQ(after.fat_binaries[0].section, std::nullopt);
+}
+
+TEST_F(Binary, ReadsNoByteTwice) {
+  // A thousand section headers that all point at the same container.
+  const std::string fatbin = content("add.fatbin");
+  const std::size_t count = 1000;
+  std::string bytes(sizeof(Elf64_Ehdr) + count * sizeof(Elf64_Shdr), '\0');
+  Elf64_Ehdr header{};
+  std::memcpy(header.e_ident, ELFMAG, SELFMAG);
+  header.e_ident[EI_CLASS] = ELFCLASS64;
+  header.e_ident[EI_DATA] = ELFDATA2LSB;
+  header.e_ident[EI_VERSION] = EV_CURRENT;
+  header.e_type = ET_REL;
+  header.e_machine = EM_X86_64;
+  header.e_version = EV_CURRENT;
+  header.e_shoff = sizeof header;
+  header.e_shentsize = sizeof(Elf64_Shdr);
+  header.e_shnum = count;
+  std::memcpy(bytes.data(), &header, sizeof header);
+  for (std::size_t i = 1; i < count; ++i) {
+    Elf64_Shdr section{};
+    section.sh_type = SHT_PROGBITS;
+    section.sh_flags = SHF_ALLOC;
+    section.sh_offset = bytes.size();
+    section.sh_size = fatbin.size();
+    std::memcpy(bytes.data() + sizeof header + i * sizeof section, &section, sizeof section);
+  }
+  write("many.o", bytes + fatbin);
+  EXPECT_EQ(read("many.o").fat_binaries.size(), 1u);
+}
+
+class Stubs : public Fixture {
+ protected:
+  void SetUp() override {
+    if (!std::filesystem::exists(CUDEPLOY_NVCC)) GTEST_SKIP() << "no nvcc";
+    write("lib.cu", R"(
+template <typename T> __global__ void scale(T *x) { *x *= 2; }
+__global__ void plain(float *x) { *x = 1; }
+static __global__ void hidden(float *x) { *x = 3; }
+extern "C" int run(float *x) { scale<<<1, 1>>>(x); plain<<<1, 1>>>(x); hidden<<<1, 1>>>(x); return 0; }
+)");
+  }
+  std::vector<std::string> stubs(const std::string& options) const {
+    run("'" CUDEPLOY_NVCC "' -arch=sm_90 -Xcompiler -fPIC -shared -cudart none " + options + " lib.cu -o lib.so");
+    ReadOptions audit;
+    audit.for_audit = true;
+    FileRecord record = read("lib.so", audit);
+    std::vector<std::string> found;
+    EXPECT_TRUE(record.exported_stubs);
+    if (record.exported_stubs) {
+      for (const ExportedStub& stub : *record.exported_stubs) found.push_back(stub.name + (stub.weak ? " weak" : ""));
+    }
+    return found;
+  }
+};
+
+TEST_F(Stubs, AreFoundWhereTheyAreExported) {
+  EXPECT_EQ(stubs("-static-global-template-stub=false -device-entity-has-hidden-visibility=false"),
+            (std::vector<std::string>{"_Z5plainPf", "_Z5scaleIfEvPT_ weak"}));
+}
+
+TEST_F(Stubs, AreNoneWhereTheyAreHidden) {
+  EXPECT_TRUE(stubs("-static-global-template-stub=true -device-entity-has-hidden-visibility=true").empty());
+}
+
+TEST_F(Stubs, AreNotLookedForUnlessAVerdictNeedsThem) {
+  run("'" CUDEPLOY_NVCC "' -arch=sm_90 -Xcompiler -fPIC -shared -cudart none lib.cu -o lib.so");
+  EXPECT_FALSE(read("lib.so").exported_stubs);
+}
+
+TEST_F(Stubs, OfClangHaveANameOfTheirOwn) {
+  run("'" CUDEPLOY_NVCC "' -arch=sm_90 -fatbin lib.cu -o lib.fatbin");
+  write("host.s", R"(
+    .section .nv_fatbin, "a", @progbits
+    .balign 8
+    .incbin "lib.fatbin"
+    .text
+    .globl _Z20__device_stub__plainPf
+    .type _Z20__device_stub__plainPf, @function
+_Z20__device_stub__plainPf:
+    .weak _Z20__device_stub__scaleIfEvPT_
+    .type _Z20__device_stub__scaleIfEvPT_, @function
+_Z20__device_stub__scaleIfEvPT_:
+    .globl _Z20__device_stub__otherPf
+    .type _Z20__device_stub__otherPf, @function
+_Z20__device_stub__otherPf:
+    ret
+    .section .note.GNU-stack, "", @progbits
+)");
+  run("gcc -shared -nostdlib host.s -o lib.so");
+  ReadOptions audit;
+  audit.for_audit = true;
+  FileRecord record = read("lib.so", audit);
+  ASSERT_TRUE(record.exported_stubs);
+  ASSERT_EQ(record.exported_stubs->size(), 2u);
+  EXPECT_EQ(record.exported_stubs->at(0).name, "_Z20__device_stub__plainPf");
+  EXPECT_EQ(record.exported_stubs->at(1).name, "_Z20__device_stub__scaleIfEvPT_");
+  EXPECT_TRUE(record.exported_stubs->at(1).weak);
+}
+
+}  // namespace
+}  // namespace cudeploy
