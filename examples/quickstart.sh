@@ -78,7 +78,12 @@ grep '^-- cudeploy' "$build/log/program-configure" || :
 
 step "building it; the audit is a step of the build"
 quietly program-build cmake --build "$program" -j "$jobs"
-cat "$build/log/program-build"
+if grep -q 'no work to do' "$build/log/program-build"; then
+  echo "nothing changed since:"
+else
+  cp "$build/log/program-build" "$build/log/program-build-last"
+fi
+cat "$build/log/program-build-last"
 
 step "packing it: TGZ and DEB"
 packages=$program/packages
@@ -103,4 +108,4 @@ run=$(find "$elsewhere" -name one_program -type f)
 env -i "$run"
 
 step "what each GPU generation gets from it"
-"$cudeploy" inspect "$run"
+(cd "$(dirname "$run")/.." && "$cudeploy" audit --policy "$root/examples/generations.toml" bin)
