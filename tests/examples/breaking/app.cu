@@ -1,6 +1,5 @@
 __global__ void twice(float* value) { *value *= 2; }
 
-
 int main() {
   float* value = nullptr;
   if (cudaMalloc(&value, sizeof *value) != cudaSuccess) return 0;

@@ -16,28 +16,44 @@
 #include <unistd.h>
 
 static char folder[4096];
-static struct { char name[64]; void *handle; } opened[512];
+static struct {
+  char name[64];
+  void* handle;
+} opened[512];
 static int opened_count, quiet;
 
-#define SHOW(...) do { if (!quiet) printf(__VA_ARGS__); } while (0)
+#define SHOW(...)                    \
+  do {                               \
+    if (!quiet) printf(__VA_ARGS__); \
+  } while (0)
 
 #ifdef SELF
 int probe_push(int), probe_pop(int), probe_version(int), probe_fail(int), probe_last_error(int);
-const char *probe_server(void);
-const char *probe_report(void);
-static void *own(const char *what) {
-  static const struct { const char *name; void *function; } all[] = {
-      {"probe_push", (void *)probe_push}, {"probe_pop", (void *)probe_pop}, {"probe_version", (void *)probe_version},
-      {"probe_fail", (void *)probe_fail}, {"probe_last_error", (void *)probe_last_error},
-      {"probe_server", (void *)probe_server}, {"probe_report", (void *)probe_report}};
-  for (size_t i = 0; i < sizeof all / sizeof *all; ++i) if (!strcmp(all[i].name, what)) return all[i].function;
+const char* probe_server(void);
+const char* probe_report(void);
+static void* own(const char* what) {
+  static const struct {
+    const char* name;
+    void* function;
+  } all[] = {{"probe_push", (void*)probe_push},
+             {"probe_pop", (void*)probe_pop},
+             {"probe_version", (void*)probe_version},
+             {"probe_fail", (void*)probe_fail},
+             {"probe_last_error", (void*)probe_last_error},
+             {"probe_server", (void*)probe_server},
+             {"probe_report", (void*)probe_report}};
+  for (size_t i = 0; i < sizeof all / sizeof *all; ++i)
+    if (!strcmp(all[i].name, what)) return all[i].function;
   return NULL;
 }
 #else
-static void *own(const char *what) { (void)what; return NULL; }
+static void* own(const char* what) {
+  (void)what;
+  return NULL;
+}
 #endif
 
-static void *find(const char *name, const char *what) {
+static void* find(const char* name, const char* what) {
   char symbol[80];
   snprintf(symbol, sizeof symbol, "probe_%s", what);
   if (!strcmp(name, "self")) return own(symbol);
@@ -47,32 +63,36 @@ static void *find(const char *name, const char *what) {
   return NULL;
 }
 
-static void *pop_in_thread(void *function) {
-  return (void *)(long)((int (*)(int))function)(0);
-}
+static void* pop_in_thread(void* function) { return (void*)(long)((int (*)(int))function)(0); }
 
-static void run(char **words, int count) {
+static void run(char** words, int count) {
   for (int i = 0; i < count; ++i) {
-    char *word = words[i];
-    const char *mode[] = {"open", "open-global", "open-world"};
+    char* word = words[i];
+    const char* mode[] = {"open", "open-global", "open-world"};
     int k = 0;
     while (k < 3 && strcmp(word, mode[k])) ++k;
     if (k < 3 && i + 1 < count) {
       char path[8192];
-      const char *name = words[++i];
+      const char* name = words[++i];
       snprintf(path, sizeof path, "%s/%s.so", folder, name);
-      void *handle = k == 2 ? dlmopen(LM_ID_NEWLM, path, RTLD_NOW)
-                            : dlopen(path, RTLD_NOW | (k == 1 ? RTLD_GLOBAL : RTLD_LOCAL));
-      if (!handle) { printf("%s\n", dlerror()); exit(3); }
+      void* handle =
+          k == 2 ? dlmopen(LM_ID_NEWLM, path, RTLD_NOW) : dlopen(path, RTLD_NOW | (k == 1 ? RTLD_GLOBAL : RTLD_LOCAL));
+      if (!handle) {
+        printf("%s\n", dlerror());
+        exit(3);
+      }
       int at = 0;
       while (at < opened_count && opened[at].handle) ++at;
       if (at == opened_count) ++opened_count;
       snprintf(opened[at].name, sizeof opened[at].name, "%s", name);
       opened[at].handle = handle;
     } else if (!strcmp(word, "close") && i + 1 < count) {
-      const char *name = words[++i];
+      const char* name = words[++i];
       for (int at = 0; at < opened_count; ++at) {
-        if (opened[at].handle && !strcmp(opened[at].name, name)) { dlclose(opened[at].handle); opened[at].handle = NULL; }
+        if (opened[at].handle && !strcmp(opened[at].name, name)) {
+          dlclose(opened[at].handle);
+          opened[at].handle = NULL;
+        }
       }
     } else if (!strcmp(word, "gone") && i + 1 < count) {
       char path[8192];
@@ -96,21 +116,27 @@ static void run(char **words, int count) {
       i = last;
     } else {
       char name[64];
-      char *dot = strchr(word, '.');
-      if (!dot) { printf("what is %s?\n", word); exit(3); }
+      char* dot = strchr(word, '.');
+      if (!dot) {
+        printf("what is %s?\n", word);
+        exit(3);
+      }
       snprintf(name, sizeof name, "%.*s", (int)(dot - word), word);
-      const char *what = dot + 1;
+      const char* what = dot + 1;
       int in_thread = !strcmp(what, "thread-pop");
-      void *function = find(name, in_thread ? "pop" : what);
-      if (!function) { printf("no %s\n", word); exit(3); }
+      void* function = find(name, in_thread ? "pop" : what);
+      if (!function) {
+        printf("no %s\n", word);
+        exit(3);
+      }
       if (in_thread) {
         pthread_t thread;
-        void *result = NULL;
+        void* result = NULL;
         pthread_create(&thread, NULL, pop_in_thread, function);
         pthread_join(thread, &result);
         SHOW("%ld\n", (long)result);
       } else if (!strcmp(what, "server") || !strcmp(what, "report")) {
-        const char *text = ((const char *(*)(void))function)();
+        const char* text = ((const char* (*)(void))function)();
         SHOW("%s\n", text);
       } else {
         int argument = !strcmp(what, "push") && i + 1 < count ? atoi(words[++i]) : 0;
@@ -121,7 +147,7 @@ static void run(char **words, int count) {
   }
 }
 
-int main(int count, char **words) {
+int main(int count, char** words) {
   ssize_t length = readlink("/proc/self/exe", folder, sizeof folder - 1);
   if (length < 0) return 3;
   folder[length] = 0;
