@@ -239,7 +239,7 @@ int audit(const AuditArguments& arguments) {
   Judgement judgement = judge(bundles, policy, stage, install_rpath);
   Severity threshold = arguments.fail_on == "warning" ? Severity::warning : Severity::error;
   for (const Finding& finding : judgement.findings)
-    if (finding.severity >= threshold) code = std::max(code, found);
+    if (arguments.fail_on != "never" && finding.severity >= threshold) code = std::max(code, found);
 
   Audit report{record, policy, stage, judgement};
   if (!arguments.output.empty())
@@ -336,8 +336,8 @@ int run(int argc, char** argv) {
       ->type_name("NAME|FILE");
   audit_command->add_option("--gpus", audited.gpus, "wanted GPUs: 80,90,120")->type_name("LIST");
   audit_command->add_option("--driver", audited.driver, "oldest driver to run on: 535.54")->type_name("VERSION");
-  audit_command->add_option("--fail-on", audited.fail_on, "exit 1 on: error (default) or warning")
-      ->check(CLI::IsMember({"error", "warning"}).description(""))
+  audit_command->add_option("--fail-on", audited.fail_on, "exit 1 on: error (default), warning, never")
+      ->check(CLI::IsMember({"error", "warning", "never"}).description(""))
       ->type_name("SEVERITY");
   audit_command->add_option("--stage", audited.stage, "judge a package (default) or a link")
       ->check(CLI::IsMember({"link", "package"}).description(""))
