@@ -25,6 +25,9 @@ Kernels of one library must not be found by another one that has a kernel of the
 wrong library's CUDA runtime. So the host side of kernels is kept out of the dynamic symbol table, by the compiler's own
 options where it has them, else by hidden visibility, unless the target sets CUDA_VISIBILITY_PRESET itself.
 
+With CUDA_SEPARABLE_COMPILATION, nvcc's device link keeps machine code only: PTX does not reach the file that is linked, and a
+warning says so.
+
 Sets the target properties CUDA_ARCHITECTURES, CUDEPLOY_GPUS, CUDEPLOY_PTX and CUDEPLOY_DRIVER. A second call with the same
 values does nothing; with other values it is an error.
 #]=======================================================================]
@@ -82,12 +85,25 @@ are left as they are")
     return()
   endif()
 
+  if(arg_PTX)
+    cmake_language(EVAL CODE "cmake_language(DEFER CALL _cudeploy_warn_lost_ptx [[${target}]])")
+  endif()
   _cudeploy_hide_kernels("${target}")
   _cudeploy_choose_compression("${target}" "${arg_DRIVER}")
   # Without it the names of temporary files, and so of local symbols, hold a process number: other bytes in each build.
   _cudeploy_compiler_accepts(has_objdir --objdir-as-tempdir)
   if(has_objdir)
     set_property(TARGET "${target}" APPEND PROPERTY COMPILE_OPTIONS "$<$<COMPILE_LANGUAGE:CUDA>:--objdir-as-tempdir>")
+  endif()
+endfunction()
+
+# Asked at the end of the folder, since the property may be set after the call.
+function(_cudeploy_warn_lost_ptx target)
+  get_target_property(separable "${target}" CUDA_SEPARABLE_COMPILATION)
+  if(separable)
+    get_target_property(ptx "${target}" CUDEPLOY_PTX)
+    message(WARNING "cudeploy_device_code: ${target}: CUDA_SEPARABLE_COMPILATION is on, and the device link keeps no PTX: PTX ${ptx} "
+      "does not reach the linked file\n  hint: PTX none, and every GPU that is meant in GPUS")
   endif()
 endfunction()
 

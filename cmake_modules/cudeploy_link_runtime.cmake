@@ -19,7 +19,7 @@ CUDA_RUNTIME_LIBRARY reaches only targets with CUDA sources.
 ``static``
   NVIDIA's static runtime as it is: a private state in each program and library.
 ``none``
-  No runtime: for programs that open the driver themselves.
+  No runtime: for programs that open the driver themselves. The toolkit's headers are still found.
 ``ANCHOR``
   Only for ``unified``. ``exported`` (default): the mark of the copy is shown under a symbol version, for nm and gdb.
   ``hidden``: not; for libraries that have a version script of their own, beside which GNU ld takes no second one.
@@ -70,7 +70,13 @@ function(cudeploy_link_runtime target mode)
     # CUDA may have been enabled since the runtime was made.
     get_property(archive GLOBAL PROPERTY CUDEPLOY_CUDART_STATIC)
     _cudeploy_check_one_toolkit("${archive}")
-  elseif(NOT mode STREQUAL "none")
+  elseif(mode STREQUAL "none")
+    _cudeploy_find_toolkit(problem)
+    get_property(include GLOBAL PROPERTY CUDEPLOY_CUDA_INCLUDE)
+    if(include)
+      set_property(TARGET "${target}" APPEND PROPERTY INCLUDE_DIRECTORIES "${include}")
+    endif()
+  else()
     _cudeploy_find_toolkit(problem)
     string(TOUPPER "CUDEPLOY_CUDART_${mode}" property)
     get_property(runtime GLOBAL PROPERTY ${property})

@@ -14,6 +14,7 @@ A bundle that is audited before it exists, and again when it is finished.
 ``TARGETS``
   Installed into ``bin`` and the library folder, together with the shared libraries that they need and that the
   target machine may lack; never driver libraries (they belong to the machine's driver) nor the C and C++ runtimes.
+  Where libcudart is among them, NVIDIA's licence text goes along.
   Default: nothing is installed here; the project's own install() rules decide.
 ``GENERATORS``
   Default: what CPACK_GENERATOR says, else ``TGZ``, and ``DEB`` where dpkg is there.
@@ -130,8 +131,12 @@ function(_cudeploy_install_targets targets)
   install(TARGETS ${targets} RUNTIME_DEPENDENCY_SET cudeploy_dependencies
     RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}"
     LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" NAMELINK_SKIP)
+  _cudeploy_install_licence("${targets}")
   get_property(cudart GLOBAL PROPERTY CUDEPLOY_CUDART_SHARED)
-  cmake_path(GET cudart PARENT_PATH toolkit_libraries)
+  set(toolkit_libraries "")
+  if(cudart)
+    cmake_path(GET cudart PARENT_PATH toolkit_libraries)
+  endif()
   install(RUNTIME_DEPENDENCY_SET cudeploy_dependencies
     PRE_EXCLUDE_REGEXES
       "^libcuda\\.so(\\..*)?$" "^libcudadebugger\\.so" "^libnvidia-.*\\.so" "^libnvcuvid\\.so" "^libnvoptix\\.so"
@@ -139,6 +144,39 @@ function(_cudeploy_install_targets targets)
     POST_EXCLUDE_REGEXES "^/lib" "^/usr/lib"
     DIRECTORIES ${toolkit_libraries} ${CMAKE_CUDA_IMPLICIT_LINK_DIRECTORIES}
     LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+endfunction()
+
+# NVIDIA's files may be handed on only with their licence. Where it lies depends on how the toolkit came here.
+function(_cudeploy_install_licence targets)
+  set(shared FALSE)
+  foreach(target IN LISTS targets)
+    get_target_property(mode "${target}" CUDEPLOY_RUNTIME)
+    if(mode STREQUAL "shared")
+      set(shared TRUE)
+    endif()
+  endforeach()
+  if(NOT shared)
+    return()
+  endif()
+  get_property(include GLOBAL PROPERTY CUDEPLOY_CUDA_INCLUDE)
+  file(REAL_PATH "${include}" root)
+  cmake_path(GET root PARENT_PATH root)
+  file(GLOB candidates
+    "${root}/EULA.txt" "${root}/LICENSE" "${root}/LICENSE.txt"
+    "${root}/dist-info/nvidia_cuda_runtime*.dist-info/License.txt"
+    "${root}/dist-info/nvidia_cuda_runtime*.dist-info/licenses/License.txt"
+    "${root}/../../nvidia_cuda_runtime*.dist-info/License.txt"
+    "${root}/../../nvidia_cuda_runtime*.dist-info/licenses/License.txt"
+    "${root}/../../EULA.txt"
+    "${root}/share/doc/nvidia-cuda-dev/copyright"
+    "/usr/share/doc/nvidia-cuda-dev/copyright")
+  if(candidates)
+    list(GET candidates 0 licence)
+    install(FILES "${licence}" DESTINATION "${CMAKE_INSTALL_DATADIR}/${PROJECT_NAME}" RENAME NVIDIA-CUDA-EULA.txt)
+  else()
+    message(WARNING "cudeploy_package: the bundle will hold NVIDIA's libcudart, but no licence text was found in ${root}\n"
+      "  hint: install() the CUDA EULA of your toolkit, which asks for it")
+  endif()
 endfunction()
 
 # What Debian and RPM packages say of themselves, where the project has not said it.
