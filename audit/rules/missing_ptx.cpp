@@ -27,7 +27,8 @@ std::string uncovered(const std::vector<const FatBinary*>& containers) {
   std::uint32_t newest = 0;
   for (const FatBinary* container : containers)
     for (const Image& image : container->images)
-      if (image.kind == ImageKind::cubin && image.arch) newest = std::max(newest, *image.arch);
+      if ((image.kind == ImageKind::cubin || image.kind == ImageKind::ptx) && image.arch)
+        newest = std::max(newest, *image.arch);
   for (const Gpu& gpu : known_gpus()) {
     if (gpu.target < gpu_of_arch(newest)) continue;
     const bool served = std::all_of(containers.begin(), containers.end(), [&](const FatBinary* container) {
@@ -50,7 +51,8 @@ Verdict judge_containers(const std::vector<const FatBinary*>& judged, const File
   for (const FatBinary* container : lacking)
     for (const Image& image : container->images) {
       if (image.kind == ImageKind::cubin) native.insert(image_name(image));
-      if (image.kind == ImageKind::cubin && image.arch) newest = std::max(newest, *image.arch);
+      if ((image.kind == ImageKind::cubin || image.kind == ImageKind::ptx) && image.arch)
+        newest = std::max(newest, *image.arch);
       if (image.kind == ImageKind::ptx) special.insert(image_name(image));
     }
   for (const FatBinary& container : file.fat_binaries)

@@ -1,0 +1,150 @@
+// What the loader would do, seen from the closure itself: load order, who loads whom, what $ORIGIN means.
+#include "closure.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "short_record.hpp"
+
+namespace cudeploy {
+namespace {
+
+struct Tree {
+  std::vector<FileRecord> files;
+  Bundle bundle;
+
+  Tree(std::string name, const nlohmann::json& content, std::map<std::string, std::string> links = {}) {
+    for (const auto& [path, file] : content.items()) files.push_back(short_file(path, file));
+    bundle.name = std::move(name);
+    for (const FileRecord& file : files) bundle.files.push_back(&file);
+    bundle.links = std::move(links);
+  }
+};
+
+/// "d/app: liba.so<d/app libb.so<d/lib/liba.so" per process: objects in load order, with who loaded them.
+std::vector<std::string> processes(const Closure& closure) {
+  std::vector<std::string> result;
+  for (const Process& process : closure.processes) {
+    std::string text = process.root()->path + ":";
+    for (std::size_t i = 1; i < process.objects.size(); ++i)
+      text += " " + std::string(file_name(process.objects[i].file->path)) + "<" +
+              std::string(file_name(process.objects[process.objects[i].by].file->path));
+    result.push_back(text);
+  }
+  return result;
+}
+
+TEST(Closure, LoadsBreadthFirst) {
+  const Tree tree("d", {{"d/app", {{"type", "executable"}, {"needed", {"a.so", "b.so"}}, {"rpath", {"$ORIGIN"}}}},
+                        {"d/a.so", {{"needed", {"c.so"}}}},
+                        {"d/b.so", {{"needed", {"d.so", "c.so"}}}},
+                        {"d/c.so", {{"needed", {"e.so"}}}},
+                        {"d/d.so", nlohmann::json::object()},
+                        {"d/e.so", nlohmann::json::object()}});
+  EXPECT_EQ(processes(close_over(tree.bundle, {})),
+            (std::vector<std::string>{"d/app: a.so<app b.so<app c.so<a.so d.so<b.so e.so<c.so"}));
+}
+
+TEST(Closure, LibrariesThatNobodyLoadsAreOpenedByAStranger) {
+  const Tree tree("d", {{"d/app", {{"type", "executable"}}},
+                        {"d/plugin.so", {{"needed", {"x.so"}}, {"runpath", {"$ORIGIN"}}}},
+                        {"d/x.so", nlohmann::json::object()},
+                        {"d/y.a!/m.o", {{"type", "relocatable"}}}});
+  EXPECT_EQ(processes(close_over(tree.bundle, {})),
+            (std::vector<std::string>{"d/app:", "d/plugin.so: x.so<plugin.so"}));
+}
+
+TEST(Closure, CirclesEnd) {
+  const Tree tree("", {{"a.so", {{"needed", {"b.so", "a.so"}}, {"runpath", {"$ORIGIN"}}}},
+                       {"b.so", {{"needed", {"a.so"}}, {"runpath", {"$ORIGIN"}}}}});
+  EXPECT_EQ(processes(close_over(tree.bundle, {})), (std::vector<std::string>{"a.so: b.so<a.so"}));
+}
+
+// glibc takes the folder in which a library was found, not the one that the link leads to.
+TEST(Closure, OriginIsWhereTheLinkLies) {
+  const Tree tree("d",
+                  {{"d/bin/app", {{"type", "executable"}, {"needed", {"liba.so"}}, {"runpath", {"$ORIGIN/../lib"}}}},
+                   {"d/real/liba.so", {{"needed", {"libb.so"}}, {"runpath", {"$ORIGIN"}}}},
+                   {"d/lib/libb.so", nlohmann::json::object()}},
+                  {{"d/lib/liba.so", "../real/liba.so"}});
+  const Closure closure = close_over(tree.bundle, {});
+  ASSERT_EQ(closure.processes.size(), 1u);
+  const auto& objects = closure.processes[0].objects;
+  ASSERT_EQ(objects.size(), 3u);
+  EXPECT_EQ(objects[1].folder, "lib");
+  EXPECT_EQ(objects[1].needs[0].provider, Provider::bundle);
+  EXPECT_EQ(objects[1].needs[0].via, "RUNPATH $ORIGIN");
+}
+
+TEST(Closure, SaysWhoProvides) {
+  const Tree tree("", {{"app",
+                        {{"type", "executable"},
+                         {"needed", {"libcuda.so.1", "libm.so.6", "libz.so.1", "libq.so", "libx.so"}},
+                         {"runpath", {"$ORIGIN"}}}},
+                       {"libx.so", nlohmann::json::object()}});
+  Policy policy;
+  policy.provided = {"libz.so.1"};
+  const Closure closure = close_over(tree.bundle, policy);
+  const auto& needs = closure.processes[0].objects[0].needs;
+  ASSERT_EQ(needs.size(), 5u);
+  EXPECT_EQ(needs[0].provider, Provider::driver);
+  EXPECT_EQ(needs[1].provider, Provider::base_system);
+  EXPECT_EQ(needs[2].provider, Provider::policy);
+  EXPECT_EQ(needs[3].provider, Provider::missing);
+  EXPECT_EQ(needs[4].provider, Provider::bundle);
+  EXPECT_EQ(needs[4].file, &tree.files[1]);
+}
+
+TEST(Closure, MissingLibraryIsSeenElsewhereInTheBundle) {
+  const Tree tree("d", {{"d/bin/app", {{"type", "executable"}, {"needed", {"libx.so.1", "liby.so"}}}},
+                        {"d/lib/libx.so.1.2", {{"soname", "libx.so.1"}}},
+                        {"d/lib/liby.so", nlohmann::json::object()}});
+  const Closure closure = close_over(tree.bundle, {});
+  const auto& needs = closure.processes[0].objects[0].needs;
+  ASSERT_NE(needs[0].elsewhere, nullptr);
+  EXPECT_EQ(needs[0].elsewhere->path, "d/lib/libx.so.1.2");
+  ASSERT_NE(needs[1].elsewhere, nullptr);
+  EXPECT_EQ(needs[1].elsewhere->path, "d/lib/liby.so");
+}
+
+TEST(Closure, PositionIndependentExecutablesAreExecutables) {
+  EXPECT_TRUE(is_executable(short_file("app", {{"interpreter", "/lib64/ld-linux-x86-64.so.2"}})));
+  EXPECT_FALSE(is_executable(
+      short_file("libc.so.6", {{"interpreter", "/lib64/ld-linux-x86-64.so.2"}, {"soname", "libc.so.6"}})));
+  EXPECT_FALSE(is_loadable(short_file("x.o", {{"type", "relocatable"}})));
+  EXPECT_FALSE(is_loadable(short_file("x.cubin", {{"format", "cubin"}, {"type", "executable"}})));
+}
+
+TEST(Closure, PathsAreNormalisedAsText) {
+  EXPECT_EQ(normal_path("a/./b//../c/"), "a/c");
+  EXPECT_EQ(normal_path("../a/../.."), "../..");
+  EXPECT_EQ(normal_path("/../a"), "/a");
+  EXPECT_EQ(normal_path(""), ".");
+  EXPECT_EQ(normal_path("a/.."), ".");
+  EXPECT_EQ(normal_path("/"), "/");
+}
+
+TEST(Names, OfTheDriver) {
+  for (const char* name :
+       {"libcuda.so.1", "libcuda.so", "libcuda.so.570.133.07", "libcuda-984fdb42.so.570.133.07", "libnvidia-ml.so.1",
+        "libnvidia-nvvm70.so.4", "libnvidia-gpucomp.so.615.71.08", "libnvcuvid.so.1", "nvcuda.dll", "NvCuda.DLL",
+        "nvcudart_hybrid64.dll", "nvcudart_hybrida64.dll"})
+    EXPECT_TRUE(is_driver_name(name)) << name;
+  for (const char* name : {"libcudart.so.13", "libcudadevrt.a", "libcuda", "libcudaq.so", "libcuda.sox",
+                           "libcuda-old.so", "cudart64_13.dll", "libnvidia", "nvcuda.dll.txt", ""})
+    EXPECT_FALSE(is_driver_name(name)) << name;
+}
+
+TEST(Names, OfTheBaseSystem) {
+  for (const char* name :
+       {"libc.so.6", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1", "libstdc++.so.6", "libgcc_s.so.1", "KERNEL32.dll",
+        "api-ms-win-core-synch-l1-2-0.dll", "VCRUNTIME140_1.dll", "ws2_32.dll"})
+    EXPECT_TRUE(is_base_system_name(name)) << name;
+  for (const char* name :
+       {"libz.so.1", "libgomp.so.1", "libcudart.so.13", "libc.so.7", "cublas64_13.dll", "python311.dll"})
+    EXPECT_FALSE(is_base_system_name(name)) << name;
+}
+
+}  // namespace
+}  // namespace cudeploy
