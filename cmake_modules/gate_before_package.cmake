@@ -10,10 +10,12 @@ cmake_path(NORMAL_PATH _cudeploy_report_folder)
 set(_cudeploy_report "${CPACK_TEMPORARY_DIRECTORY}.audit.json")
 _cudeploy_audit_package(_cudeploy_findings "${CPACK_TEMPORARY_DIRECTORY}" "${_cudeploy_report}" .)
 if(NOT _cudeploy_findings STREQUAL "")
+  # As it is: an error of cmake's would break its lines, and with them what an editor makes of file names.
+  message("${_cudeploy_findings}")
   # The same content in another format is no better.
   _cudeploy_remove_noted(*)
-  message(FATAL_ERROR "cudeploy: ${CPACK_PACKAGE_FILE_NAME}: no package is made, since the audit of its content failed\n"
-    "${_cudeploy_findings}\n  content: ${CPACK_TEMPORARY_DIRECTORY}\n  report: ${_cudeploy_report}")
+  message(FATAL_ERROR "cudeploy: ${CPACK_PACKAGE_FILE_NAME}: no package is made, since the audit of its content failed (see above)\n"
+    "  content: ${CPACK_TEMPORARY_DIRECTORY}\n  report: ${_cudeploy_report}")
 endif()
 file(MAKE_DIRECTORY "${_cudeploy_report_folder}")
 file(RENAME "${_cudeploy_report}" "${_cudeploy_report_folder}/cudeploy-audit.json")
