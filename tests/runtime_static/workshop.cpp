@@ -8,9 +8,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
+#include <regex>
 #include <sstream>
 
 #include "runtime_static/link_kit.hpp"
@@ -108,6 +110,23 @@ std::string real_part(const std::string& name) {
   if (outcome.status == 0) return text.substr(text.find_last_of('\n') + 1);
   std::cerr << text << "\n";
   return {};
+}
+
+Words lines_of(const std::string& text) {
+  Words lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+Words names_by_nm(const std::string& archive) {
+  static const std::regex api("^((__)?cuda[A-Z][A-Za-z0-9_]*) [TW] .*");
+  Words names;
+  for (const auto& line : lines_of(must({"nm", "--format=posix", "--defined-only", archive}))) {
+    if (std::smatch match; std::regex_match(line, match, api)) names.push_back(match[1]);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
 }
 
 std::string toolkit_archive() { return CUDEPLOY_CUDART_STATIC; }

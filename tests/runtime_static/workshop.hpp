@@ -29,6 +29,11 @@ bool has_program(const std::string& name);
 /// Folder of a part of tests/real_parts.sh, "" when it cannot be had (reason printed).
 std::string real_part(const std::string& name);
 
+Words lines_of(const std::string& text);
+
+/// API functions that `nm`, which is not ours, shows in a runtime archive; sorted.
+Words names_by_nm(const std::string& archive);
+
 /// The runtime archive of the toolkit that the tests use.
 std::string toolkit_archive();
 

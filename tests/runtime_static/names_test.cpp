@@ -1,0 +1,189 @@
+// Names are routed by hundreds, from generated tables. A missing one would leave a call with the wrong runtime; two
+// swapped ones would mostly answer alike (35 without a driver). So the tables are compared with what independent
+// tools read from the archive and from the linked file.
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+#include <link.h>
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <regex>
+#include <sstream>
+
+#include "workshop.hpp"
+
+namespace cudeploy::test {
+namespace {
+
+/// Addresses in the file of all symbols, local ones included.
+std::map<std::string, std::uintptr_t> symbols_of(const std::string& file) {
+  std::map<std::string, std::uintptr_t> symbols;
+  for (const auto& line : lines_of(must({"nm", "--format=posix", "--defined-only", file}))) {
+    std::istringstream words(line);
+    std::string name, type;
+    std::uintptr_t value = 0;
+    words >> name >> type >> std::hex >> value;
+    symbols.emplace(name, value);
+  }
+  return symbols;
+}
+
+TEST(Names, AllApiNamesOfTheArchiveAreRouted) {
+  EXPECT_GT(kit().names.size(), 300u);
+  EXPECT_EQ(kit().names, names_by_nm(toolkit_archive()));
+  Workshop shop;
+  shop.plugin("a", &kit());
+  const auto symbols = symbols_of(shop.path("a.so"));
+  for (const auto& name : kit().names) EXPECT_TRUE(symbols.contains("__wrap_" + name)) << name;
+}
+
+/// The table entry that the jump at `entry` goes through: `ff 25 rel32` on x86-64.
+std::uintptr_t slot_of_jump(const unsigned char* entry) {
+  if (entry[0] == 0xf3 && entry[1] == 0x0f && entry[2] == 0x1e && entry[3] == 0xfa) entry += 4;  // endbr64
+  if (entry[0] != 0xff || entry[1] != 0x25) return 0;
+  std::int32_t distance = 0;
+  std::memcpy(&distance, entry + 2, sizeof distance);
+  return reinterpret_cast<std::uintptr_t>(entry) + 6 + static_cast<std::intptr_t>(distance);
+}
+
+TEST(Names, EachSlotHoldsTheServersFunctionOfTheSameName) {
+#ifndef __x86_64__
+  GTEST_SKIP() << "reads x86-64 jumps";
+#endif
+  Workshop shop;
+  shop.plugin("a", &kit());
+  shop.plugin("b", &kit());
+  void* server = dlopen(shop.path("a.so").c_str(), RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(server, nullptr) << dlerror();
+  reinterpret_cast<int (*)(int)>(dlsym(server, "probe_push"))(1);
+  void* guest = dlopen(shop.path("b.so").c_str(), RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(guest, nullptr) << dlerror();
+  ASSERT_EQ(reinterpret_cast<int (*)(int)>(dlsym(guest, "probe_pop"))(0), 1);
+  const auto base = [](void* handle) { return static_cast<const link_map*>(handle)->l_addr; };
+  const auto server_symbols = symbols_of(shop.path("a.so"));
+  const auto guest_symbols = symbols_of(shop.path("b.so"));
+  int compared = 0;
+  for (const auto& name : names_by_nm(toolkit_archive())) {
+    // The registration functions are observed on their way: their jump stands behind the observer.
+    const bool observed = guest_symbols.contains("cudeploy_next_" + name);
+    const auto entry = base(guest) + guest_symbols.at((observed ? "cudeploy_next_" : "__wrap_") + name);
+    const auto slot = slot_of_jump(reinterpret_cast<const unsigned char*>(entry));
+    ASSERT_NE(slot, 0u) << name;
+    std::uintptr_t target = 0;
+    std::memcpy(&target, reinterpret_cast<const void*>(slot), sizeof target);
+    EXPECT_EQ(target, base(server) + server_symbols.at(name)) << name;
+    ++compared;
+  }
+  EXPECT_EQ(compared, static_cast<int>(kit().names.size()));
+}
+
+/// A program that calls every routed function with zeroed arguments, each in a child, and prints how it ended.
+std::string call_each(Workshop& shop, const std::string& name, const Kit* with, const Words& names) {
+  const std::string source = shop.path(name + ".c");
+  std::ofstream out(source);
+  out << "#include <signal.h>\n#include <stdio.h>\n#include <string.h>\n#include <sys/wait.h>\n#include <unistd.h>\n";
+  for (const auto& function : names) out << "int " << function << "();\n";
+  out << "static const struct { const char *name; int (*call)(); } all[] = {\n";
+  for (const auto& function : names) out << "  {\"" << function << "\", (int (*)())" << function << "},\n";
+  out << "};\n"
+         "int main(void) {\n"
+         "  for (unsigned i = 0; i < sizeof all / sizeof *all; ++i) {\n"
+         "    int ends[2], result = 0, status = 0;\n"
+         "    if (pipe(ends)) return 3;\n"
+         "    pid_t child = fork();\n"
+         "    if (!child) {\n"
+         "      freopen(\"/dev/null\", \"w\", stderr);\n"
+         "      alarm(10);\n"
+         "      result = all[i].call(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);\n"
+         "      if (write(ends[1], &result, sizeof result) < 0) _exit(9);\n"
+         "      _exit(0);\n"
+         "    }\n"
+         "    close(ends[1]);\n"
+         "    int got = read(ends[0], &result, sizeof result) == sizeof result;\n"
+         "    close(ends[0]);\n"
+         "    waitpid(child, &status, 0);\n"
+         "    if (got) printf(\"%s %d\\n\", all[i].name, result);\n"
+         "    else if (WIFSIGNALED(status)) printf(\"%s signal %d\\n\", all[i].name, WTERMSIG(status));\n"
+         "    else printf(\"%s exit %d\\n\", all[i].name, WEXITSTATUS(status));\n"
+         "  }\n"
+         "  return 0;\n"
+         "}\n";
+  out.close();
+  Words command = {"gcc", "-O1", "-w", "-no-pie", source, "-o", shop.path(name)};
+  for (const auto& word : with ? with->link : Words{toolkit_archive(), "-lpthread", "-ldl", "-lrt"}) {
+    command.push_back(word);
+  }
+  must(command);
+  return run({shop.path(name)}).out;
+}
+
+TEST(Names, WithOneCopyEachFunctionAnswersAsThePlainOne) {
+  Workshop shop;
+  const Words names = names_by_nm(toolkit_archive());
+  const Words plain = lines_of(call_each(shop, "plain", nullptr, names));
+  const Words unified = lines_of(call_each(shop, "unified", &kit(), names));
+  ASSERT_EQ(plain.size(), names.size());
+  ASSERT_EQ(unified.size(), names.size());
+  // Functions without a result leave anything in the register of the result.
+  const std::regex no_result(
+      "__cuda(RegisterFatBinary|RegisterFatBinaryEnd|UnregisterFatBinary|RegisterFunction|RegisterVar|RegisterHostVar|"
+      "RegisterManagedVar|RegisterSurface|RegisterTexture|RegisterUnifiedTable|RegisterManagedVariable|"
+      "RegisterShared|RegisterSharedVar) .*|cudaCreateChannelDesc .*|cudaGetError(Name|String) .*");
+  int exact = 0;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (std::regex_match(plain[i], no_result) && plain[i].find(" signal ") == std::string::npos) {
+      EXPECT_EQ(unified[i].substr(0, unified[i].find(' ')), names[i]);
+      EXPECT_EQ(unified[i].find(" signal "), std::string::npos) << unified[i];
+      continue;
+    }
+    EXPECT_EQ(plain[i], unified[i]);
+    ++exact;
+  }
+  EXPECT_GT(exact, 300);
+}
+
+TEST(Names, FloatingPointAndManyArgumentsPassTheBinder) {
+  // The first call goes through the binder; it must hand on what stands in general and vector registers, on the
+  // stack, and come back with the result. Seen with a stand-in archive whose function adds all that it is given.
+  Workshop shop;
+  std::ofstream(shop.path("standin.c")) << "struct three { unsigned long a, b, c; };\n"
+                                           "__attribute__((visibility(\"hidden\"))) double cudaStandIn(int a, double "
+                                           "b, long c, float d, struct three e, int f,\n"
+                                           "  double g, double h, double i, double j, double k, double l, double m, "
+                                           "int n, int o, int p, int q, int r) {\n"
+                                           "  return a + b * 2 + c * 3 + d * 4 + e.a * 5 + e.b * 6 + e.c * 7 + f * 8 + "
+                                           "g * 9 + h * 10 + i * 11 + j * 12 + k * 13 +\n"
+                                           "         l * 14 + m * 15 + n * 16 + o * 17 + p * 18 + q * 19 + r * 20;\n"
+                                           "}\n";
+  std::ofstream(shop.path("main.c"))
+      << "#include <stdio.h>\n"
+         "struct three { unsigned long a, b, c; };\n"
+         "double cudaStandIn(int a, double b, long c, float d, struct three e, int f,\n"
+         "  double g, double h, double i, double j, double k, double l, double m, int n, int o, int p, int q, int r);\n"
+         "int main(void) {\n"
+         "  struct three e = {5, 6, 7};\n"
+         "  for (int i = 0; i < 2; ++i)\n"
+         "    printf(\"%.1f\\n\", cudaStandIn(1, 2.5, 3, 4.5f, e, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20));\n"
+         "  return 0;\n"
+         "}\n";
+  // The real archive with one function more.
+  must({"gcc", "-O1", "-fPIC", "-c", shop.path("standin.c"), "-o", shop.path("standin.o")});
+  std::filesystem::copy_file(toolkit_archive(), shop.path("libcudart_static.a"));
+  std::filesystem::permissions(shop.path("libcudart_static.a"), std::filesystem::perms::owner_write,
+                               std::filesystem::perm_options::add);
+  must({"ar", "rs", shop.path("libcudart_static.a"), shop.path("standin.o")});
+  const Kit& runtime = kit({.archive = shop.path("libcudart_static.a")});
+  ASSERT_EQ(runtime.names.size(), kit().names.size() + 1);
+  Words command = {"gcc", "-O1", shop.path("main.c"), "-o", shop.path("main")};
+  for (const auto& word : runtime.link) command.push_back(word);
+  must(command);
+  const double expected = 1 + 2.5 * 2 + 3 * 3 + 4.5 * 4 + 5 * 5 + 6 * 6 + 7 * 7 + 8 * 8 + 9 * 9 + 10 * 10 + 11 * 11 +
+                          12 * 12 + 13 * 13 + 14 * 14 + 15 * 15 + 16 * 16 + 17 * 17 + 18 * 18 + 19 * 19 + 20 * 20;
+  char line[64];
+  snprintf(line, sizeof line, "%.1f\n", expected);
+  EXPECT_EQ(run({shop.path("main")}).out, std::string(line) + line);
+}
+
+}  // namespace
+}  // namespace cudeploy::test

@@ -1,0 +1,215 @@
+// The report is read when everything else is unclear, so what it says must be right: who is there, what each copy
+// does, what was registered, and nothing at all unless it is asked.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "workshop.hpp"
+
+namespace cudeploy::test {
+namespace {
+
+using Json = nlohmann::json;
+
+Json report_of(const std::string& text) {
+  const auto start = text.find('{');
+  return Json::parse(start == std::string::npos ? "null" : text.substr(start));
+}
+
+const Json* copy_in(const Json& report, const std::string& file) {
+  for (const auto& copy : report["copies"]) {
+    const std::string path = copy["object"];
+    if (path.substr(path.rfind('/') + 1) == file) return &copy;
+  }
+  return nullptr;
+}
+
+std::string content(const std::string& path) {
+  std::ifstream in(path);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+TEST(Report, NamesEachCopyAndItsRole) {
+  Workshop shop;
+  for (const char* name : {"a", "b", "idle"}) shop.plugin(name, &kit());
+  shop.plugin("foreign", nullptr);
+  shop.host(&kit());
+  const Json report = report_of(
+      shop.tell("open a a.push 1 open b b.pop open idle open foreign foreign.version b.report").out.substr(2));
+  ASSERT_EQ(report["schema"], "cudeploy/runtime-report/1");
+  ASSERT_EQ(report["copies"].size(), 5u) << report.dump(2);
+  const auto role = [&](const char* file) { return copy_in(report, file)->at("role").get<std::string>(); };
+  EXPECT_EQ(role("host"), "idle");
+  EXPECT_EQ(role("a.so"), "serving");
+  EXPECT_EQ(role("b.so"), "joined");
+  EXPECT_EQ(role("idle.so"), "idle");
+  EXPECT_EQ(role("foreign.so"), "foreign-static");
+  EXPECT_EQ(report["states"], 2);
+  const int server = copy_in(report, "b.so")->at("server");
+  EXPECT_EQ(report["copies"][server]["object"], copy_in(report, "a.so")->at("object"));
+  EXPECT_EQ(copy_in(report, "a.so")->at("pinned"), true);
+  EXPECT_EQ(copy_in(report, "b.so")->at("pinned"), false);
+  EXPECT_GE(copy_in(report, "a.so")->at("runtime_version").get<int>(), kit().cuda_major * 1000);
+  EXPECT_GE(copy_in(report, "foreign.so")->at("api_level").get<int>(), kit().cuda_major * 1000);
+  // A program that was linked against cudeploy does not need its own file's path from the loader.
+  EXPECT_EQ(copy_in(report, "host")->at("object"), shop.path("host"));
+}
+
+TEST(Report, HasTheShapeOfItsSchema) {
+  Workshop shop;
+  shop.plugin("a", &kit());
+  shop.host();
+  const Json report = report_of(shop.tell("open a a.push 1 a.report").out.substr(2));
+  const Json schema = Json::parse(content(std::string(CUDEPLOY_TREE) + "/runtime_static/report.schema.json"));
+  // Closed objects: what the schema lists and what is written are the same names, with the types it states.
+  const auto check = [&](const Json& value, const Json& shape, auto& self) -> void {
+    if (shape["type"] == "object") {
+      ASSERT_TRUE(value.is_object());
+      EXPECT_EQ(shape["additionalProperties"], false);
+      EXPECT_EQ(value.size(), shape["properties"].size()) << value.dump();
+      for (const auto& [key, part] : shape["properties"].items()) {
+        ASSERT_TRUE(value.contains(key)) << key;
+        self(value[key], part, self);
+      }
+    } else if (shape["type"] == "array") {
+      ASSERT_TRUE(value.is_array());
+      for (const auto& item : value) self(item, shape["items"], self);
+    } else if (shape["type"] == "integer") {
+      EXPECT_TRUE(value.is_number_integer()) << value.dump();
+    } else if (shape["type"] == "boolean") {
+      EXPECT_TRUE(value.is_boolean()) << value.dump();
+    } else {
+      EXPECT_TRUE(value.is_string()) << value.dump();
+      if (shape.contains("enum"))
+        EXPECT_NE(std::find(shape["enum"].begin(), shape["enum"].end(), value), shape["enum"].end());
+    }
+  };
+  check(report, schema, check);
+}
+
+TEST(Report, IsWrittenOnceWhenTheProcessEndsAndOnlyThen) {
+  Workshop shop;
+  for (const char* name : {"a", "b"}) shop.plugin(name, &kit());
+  shop.host(&kit());
+  EXPECT_EQ(shop.tell("open a open b a.push 7 b.pop").out, "0\n7\n");
+  const std::string file = shop.path("report.json");
+  EXPECT_EQ(shop.tell("open a open b a.push 7 b.pop", {"CUDEPLOY_REPORT=" + file}).out, "0\n7\n");
+  const Json report = Json::parse(content(file));
+  EXPECT_EQ(report["copies"].size(), 3u);
+  EXPECT_EQ(report["states"], 1);
+  const std::string out = shop.tell("open a open b a.push 7 b.pop", {"CUDEPLOY_REPORT=stderr"}).out;
+  EXPECT_EQ(out.find("cudeploy/runtime-report/1"), out.rfind("cudeploy/runtime-report/1")) << out;
+  EXPECT_NE(out.find("cudeploy/runtime-report/1"), std::string::npos);
+  // Plugins alone, the program has no copy: still one report.
+  Workshop again;
+  for (const char* name : {"a", "b"}) again.plugin(name, &kit());
+  again.host();
+  const Json plugins = report_of(again.tell("open a open b a.push 7 b.pop", {"CUDEPLOY_REPORT=stderr"}).out);
+  EXPECT_EQ(plugins["copies"].size(), 2u);
+}
+
+TEST(Report, SaysWhenSharingIsTurnedOff) {
+  Workshop shop;
+  for (const char* name : {"a", "b"}) shop.plugin(name, &kit());
+  shop.host();
+  const Json report = report_of(shop.tell("open a open b a.push 1 b.push 2 a.report", {"CUDEPLOY_UNIFY=0"}).out);
+  EXPECT_EQ(report["states"], 2);
+  EXPECT_NE(report["notes"].dump().find("CUDEPLOY_UNIFY=0"), std::string::npos);
+}
+
+TEST(Report, OtherAnchorAbiIsNamedAndNeverRead) {
+  // A cudeploy of the future: another number and a block of another shape behind the same note.
+  Workshop shop;
+  const std::filesystem::path sources = std::string(CUDEPLOY_TREE) + "/runtime_static";
+  std::filesystem::copy(sources, shop.path("future"), std::filesystem::copy_options::recursive);
+  const auto edit = [&](const std::string& file, const std::string& from, const std::string& to) {
+    std::string text = content(shop.path(file));
+    const auto at = text.find(from);
+    ASSERT_NE(at, std::string::npos) << from;
+    std::ofstream(shop.path(file)) << text.replace(at, from.size(), to);
+  };
+  edit("future/anchor.hpp", "anchor_abi = 1;", "anchor_abi = 2;");
+  edit("future/join.cpp", "#define CUDEPLOY_ANCHOR_ABI 1", "#define CUDEPLOY_ANCHOR_ABI 2");
+  const Kit& future = kit({.hidden_anchor = true, .sources = shop.path("future")});
+  for (const char* name : {"a", "b"}) shop.plugin(name, &kit());
+  for (const char* name : {"f", "g"}) shop.plugin(name, &future);
+  shop.host();
+  const Outcome outcome = shop.tell("open f f.push 5 open a a.push 7 open b open g g.pop b.pop a.pop f.pop b.report");
+  ASSERT_TRUE(outcome.out.starts_with("0\n0\n5\n7\n-52\n-52\n")) << outcome.out;
+  const Json report = report_of(outcome.out);
+  EXPECT_EQ(copy_in(report, "f.so")->at("role"), "other-abi");
+  EXPECT_EQ(copy_in(report, "f.so")->at("anchor_abi"), 2);
+  EXPECT_EQ(copy_in(report, "b.so")->at("role"), "joined");
+  EXPECT_NE(report["notes"].dump().find("anchor ABI 2"), std::string::npos);
+}
+
+TEST(Report, EnvironmentIsIgnoredInSetUserIdPrograms) {
+  if (geteuid() != 0 || !has_program("setpriv")) GTEST_SKIP() << "needs root and setpriv";
+  Workshop shop;
+  shop.plugin("a", &kit());
+  shop.plugin("b", &kit());
+  shop.host();
+  // A folder that an ordinary user can reach.
+  const std::filesystem::path open =
+      std::filesystem::temp_directory_path() / ("cudeploy-setuid-" + std::to_string(getpid()));
+  std::filesystem::create_directories(open);
+  std::filesystem::permissions(open, std::filesystem::perms(0755));
+  for (const char* file : {"a.so", "b.so", "host"}) {
+    std::filesystem::copy_file(shop.path(file), open / file, std::filesystem::copy_options::overwrite_existing);
+    std::filesystem::permissions(open / file, std::filesystem::perms(0755));
+  }
+  const auto as_user = [&]() {
+    return run({"setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", (open / "host").string(), "open", "a",
+                "open", "b", "a.push", "7", "b.pop"},
+               {"CUDEPLOY_UNIFY=0", "CUDEPLOY_REPORT=stderr"});
+  };
+  const Outcome ordinary = as_user();
+  std::filesystem::permissions(open / "host", std::filesystem::perms(04755));
+  const Outcome privileged = as_user();
+  std::filesystem::remove_all(open);
+  EXPECT_NE(ordinary.out.find("-52\n"), std::string::npos) << ordinary.out;
+  EXPECT_EQ(privileged.out, "0\n7\n");
+}
+
+const char* const kernel_source =
+    "#include <cuda_runtime.h>\n"
+    "__global__ void NAME(int *out) { *out = 1; }\n"
+    "extern \"C\" __attribute__((visibility(\"default\"))) void probe_launch() { NAME<<<1, 1>>>(nullptr); }\n";
+
+TEST(Report, ListsRegisteredFatBinariesAndStubsRegisteredTwice) {
+  const std::string nvcc = CUDEPLOY_TEST_NVCC_PATH;
+  Workshop shop;
+  std::ofstream(shop.path("kernel.cu")) << kernel_source;
+  const Kit& runtime = kit();
+  for (const char* name : {"k1", "k2"}) {
+    // Exported stubs, as older toolkits make them by default: the loader gives both objects the first one's.
+    must({nvcc, "-c", "-DNAME=same_name", "-Xcompiler", "-fPIC", "-arch=sm_80", "-static-global-template-stub=false",
+          "-device-entity-has-hidden-visibility=false", shop.path("kernel.cu"), "-o",
+          shop.path(std::string(name) + ".o")});
+    Words command = {"g++",
+                     "-shared",
+                     shop.path(std::string(name) + ".o"),
+                     shop.object(name + std::string("p"), "probe.c", {"-DUNIFIED"}),
+                     "-o",
+                     shop.path(std::string(name) + ".so")};
+    command.insert(command.end(), runtime.link.begin(), runtime.link.end());
+    must(command);
+  }
+  shop.host();
+  const Json report = report_of(shop.tell("open-global k1 open-global k2 k1.report").out);
+  ASSERT_EQ(report["fat_binaries"].size(), 2u) << report.dump(2);
+  for (const auto& binary : report["fat_binaries"]) EXPECT_EQ(binary["images"], 2) << "sm_80 and its PTX";
+  ASSERT_EQ(report["shared_stubs"].size(), 1u) << report.dump(2);
+  EXPECT_EQ(report["shared_stubs"][0]["name"], "_Z9same_namePi");
+  EXPECT_TRUE(report["shared_stubs"][0]["defined_in"].get<std::string>().ends_with("/k1.so"));
+  EXPECT_TRUE(report["shared_stubs"][0]["registered_by"].get<std::string>().ends_with("/k2.so"));
+  // Apart from each other the two do not collide.
+  EXPECT_EQ(report_of(shop.tell("open k1 open k2 k1.report").out)["shared_stubs"].size(), 0u);
+  // At the end of the process the list is still there, though nvcc's code has unregistered by then.
+  EXPECT_EQ(report_of(shop.tell("open k1 open k2", {"CUDEPLOY_REPORT=stderr"}).out)["fat_binaries"].size(), 2u);
+}
+
+}  // namespace
+}  // namespace cudeploy::test
