@@ -349,6 +349,7 @@ void coverage_table(std::string& out, const Audit& audit, const Ink& ink) {
     DriverVersion highest;
     bool complete = true;
     for (const FileRecord* file : files) {
+      if (support(coverage(*file, target)) == Support::none) continue;
       auto floor = driver_floor(*file, target);
       if (!floor) continue;
       complete = complete && floor->complete;

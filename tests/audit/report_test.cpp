@@ -1,0 +1,150 @@
+// What people and programs read: the lines that others search for, nothing that a terminal would obey.
+#include "report.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace cudeploy {
+namespace {
+
+Image image(ImageKind kind, std::uint32_t arch) {
+  Image out;
+  out.kind = kind;
+  out.arch = arch;
+  if (kind == ImageKind::ptx) out.ptx_version = "8.0";
+  out.kernel_count = 1;
+  return out;
+}
+
+FileRecord library() {
+  FileRecord file;
+  file.path = "lib/libadd.so";
+  file.size = 1536;
+  file.format = Format::elf;
+  file.machine = "x86_64";
+  file.type = "shared";
+  file.soname = "libadd.so.1";
+  file.needed = {"libc.so.6"};
+  file.runpath = {"$ORIGIN", "/opt/x"};
+  file.runtime_copies = {{RuntimeCopyKind::private_static, "13.0", 13000, {}, "callback table", std::nullopt}};
+  for (int i = 0; i < 3; ++i)
+    file.fat_binaries.push_back({0, 100, ".nv_fatbin", true, {image(ImageKind::cubin, 80), image(ImageKind::ptx, 80)}});
+  return file;
+}
+
+bool has_line(const std::string& text, const std::string& line) {
+  return ("\n" + text).find("\n" + line + "\n") != std::string::npos;
+}
+
+TEST(InspectText, OneFactPerLine) {
+  InspectRecord record;
+  record.files = {library()};
+  std::string text = inspect_text(record, ReadOptions(), false);
+  EXPECT_TRUE(has_line(text, "lib/libadd.so: ELF shared x86_64, 1.5 KiB")) << text;
+  EXPECT_TRUE(has_line(text, "  soname        libadd.so.1"));
+  EXPECT_TRUE(has_line(text, "  runpath       $ORIGIN:/opt/x"));
+  EXPECT_TRUE(has_line(text, "  runtime       private-static 13.0 (callback table)"));
+  EXPECT_TRUE(has_line(text, "  device code   .nv_fatbin: 3 fat binaries, 6 images, 300 B"));
+  EXPECT_TRUE(has_line(text, "                  sm_80 ×3  PTX 8.0 compute_80 ×3"));
+  EXPECT_NE(text.find("native 8.0 8.6"), std::string::npos);
+  EXPECT_EQ(text.find('\x1b'), std::string::npos);
+  EXPECT_NE(inspect_text(record, ReadOptions(), true).find('\x1b'), std::string::npos);
+}
+
+TEST(InspectText, AHostileNameIsShownNotObeyed) {
+  InspectRecord record;
+  record.files = {library()};
+  record.files[0].path = "a\x1b[2J\n\xff\xc2\x9b.so";
+  record.files[0].problems = {{std::uint64_t{16}, "name \x07"}};
+  std::string text = inspect_text(record, ReadOptions(), false);
+  EXPECT_TRUE(has_line(text, "a\\x1b[2J\\x0a\\xff\\xc2\\x9b.so: ELF shared x86_64, 1.5 KiB")) << text;
+  EXPECT_TRUE(has_line(text, "  problem       at 0x10: name \\x07"));
+}
+
+TEST(Printable, KeepsWhatIsText) {
+  EXPECT_EQ(printable("größe × 漢字 😀"), "größe × 漢字 😀");
+  EXPECT_EQ(printable("\xc0\xaf\xed\xa0\x80\xf4\x90\x80\x80\xe2\x82"),
+            "\\xc0\\xaf\\xed\\xa0\\x80\\xf4\\x90\\x80\\x80\\xe2\\x82");
+  EXPECT_EQ(printable(std::string_view("\0\x7f", 2)), "\\x00\\x7f");
+}
+
+TEST(InspectJson, IsAsciiSafeAndTheSchemaComesFirst) {
+  InspectRecord record;
+  record.files = {library()};
+  record.files[0].path = "caf\xe9.so";
+  std::string text = inspect_json(record);
+  auto json = nlohmann::ordered_json::parse(text);
+  EXPECT_EQ(json.begin().key(), "schema");
+  EXPECT_EQ(json.at("files").at(0).at("path"), "caf\xef\xbf\xbd.so");
+  EXPECT_EQ(text.back(), '\n');
+  EXPECT_EQ(text, inspect_json(record));
+}
+
+class AuditReport : public testing::Test {
+ protected:
+  AuditReport() {
+    record.files = {library()};
+    FileRecord gone;
+    gone.path = "gone";
+    gone.unreadable = true;
+    gone.problems = {{std::nullopt, "cannot be read: no such file or directory"}};
+    record.files.push_back(gone);
+    policy.gpus = {{7, 5}, {8, 0}, {9, 0}};
+    bundle.files = {&record.files[0]};
+    judgement = judge(std::span(&bundle, 1), policy, Stage::package, std::nullopt);
+  }
+  InspectRecord record;
+  Policy policy;
+  Bundle bundle;
+  Judgement judgement;
+};
+
+TEST_F(AuditReport, AFindingIsALineAndAHint) {
+  std::string text = audit_text({record, policy, Stage::package, judgement}, false);
+  const Rule* rule = find_rule("gpu-not-covered");
+  ASSERT_NE(rule, nullptr);
+  EXPECT_NE(text.find("lib/libadd.so: error: "), std::string::npos) << text;
+  EXPECT_NE(text.find("[" + std::string(rule->id) + " gpu-not-covered]\n  hint: "), std::string::npos) << text;
+}
+
+TEST_F(AuditReport, TheTableShowsEachWantedGpu) {
+  std::string text = audit_text({record, policy, Stage::package, judgement}, false);
+  EXPECT_TRUE(has_line(text, "  GPU            7.5     8.0        9.0")) << text;
+  EXPECT_TRUE(has_line(text, "  lib/libadd.so  none    native     JIT")) << text;
+  EXPECT_TRUE(has_line(text, "  driver         -       580.65.06  580.65.06")) << text;
+}
+
+TEST_F(AuditReport, PartOfTheCodeIsNotNothing) {
+  record.files[0].fat_binaries[1].images = {image(ImageKind::cubin, 90)};
+  std::string text = audit_text({record, policy, Stage::package, judgement}, false);
+  EXPECT_NE(text.find("  lib/libadd.so  none    part"), std::string::npos) << text;
+}
+
+TEST_F(AuditReport, CountsAddUp) {
+  auto json = nlohmann::json::parse(audit_json({record, policy, Stage::package, judgement}));
+  const auto& counts = json.at("counts");
+  EXPECT_EQ(counts.at("files"), 1);
+  EXPECT_EQ(counts.at("rules"), all_rules().size());
+  EXPECT_EQ(counts.at("clean").get<int>() + counts.at("flagged").get<int>() + counts.at("not_applicable").get<int>(),
+            static_cast<int>(json.at("verdicts").size()));
+  EXPECT_EQ(json.at("verdicts").size(), all_rules().size());
+  EXPECT_EQ(json.at("unreadable").at(0).at("path"), "gone");
+  EXPECT_EQ(json.at("coverage").size(), 3u);
+  EXPECT_EQ(json.at("coverage").at(0).at("code"), "none");
+  EXPECT_EQ(json.at("coverage").at(2).at("code"), "jit");
+}
+
+TEST(RuleText, ShowsTheWholeRule) {
+  ASSERT_FALSE(all_rules().empty());
+  for (const Rule& rule : all_rules()) {
+    std::string text = rule_text(rule, false);
+    for (std::string_view part : {rule.id, rule.name, rule.summary, rule.why, rule.fix, rule.source})
+      EXPECT_NE(text.find(part), std::string::npos) << rule.id;
+    EXPECT_NE(rule_list().find(rule.name), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace cudeploy
