@@ -9,6 +9,7 @@
 #include <array>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <stdexcept>
 
 namespace cudeploy {
@@ -407,10 +408,18 @@ InspectRecord inspect_record_from_json(const Json& value) {
   record.files = root.at("files").list(read_file);
   std::stable_sort(record.files.begin(), record.files.end(),
                    [](const FileRecord& a, const FileRecord& b) { return a.path < b.path; });
-  if (auto bundles = root.find("bundles"))
+  if (auto bundles = root.find("bundles")) {
     record.bundles = bundles->list(read_bundle);
-  else
+    std::set<std::string_view> paths;
+    for (const FileRecord& file : record.files) paths.insert(file.path);
+    for (std::size_t i = 0; i < record.bundles.size(); ++i)
+      for (std::size_t k = 0; k < record.bundles[i].files.size(); ++k)
+        if (!paths.contains(record.bundles[i].files[k]))
+          Field(value["bundles"][i]["files"][k], fmt::format("bundles[{}].files[{}]", i, k))
+              .fail("the path of a file of this record");
+  } else {
     record.bundles = bundles_by_path(record.files);
+  }
   return record;
 }
 
