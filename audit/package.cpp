@@ -411,7 +411,7 @@ class PackageReader {
       if (block.empty()) break;
       size += block.size();
       if (size > limits_.member) {
-        problem(fmt::format("{}member {} is larger than {} GiB", inside(path), name, limits_.member >> 30));
+        problem(fmt::format("{}member {} is larger than {} MiB", inside(path), name, limits_.member >> 20));
         pass_over(reader, path, name);
         return nullptr;
       }

@@ -1,0 +1,373 @@
+// From paths to records: folders with every kind of oddity, packages in packages, and limits that hold. Members are
+// PTX, which is text and needs no compiler.
+#include "package.hpp"
+
+#include <archive.h>
+#include <archive_entry.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+
+namespace cudeploy {
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::string ptx = ".version 9.0\n.target sm_90\n.address_size 64\n";
+
+/// What a package writer is given.
+struct Member {
+  std::string name;
+  std::string content;
+  mode_t type = AE_IFREG;
+  std::string target = {};  // of a link
+  bool hard = false;
+};
+
+std::string pack(const std::vector<Member>& members, int format = ARCHIVE_FORMAT_TAR_PAX_RESTRICTED,
+                 int filter = ARCHIVE_FILTER_GZIP) {
+  std::string out;
+  archive* a = archive_write_new();
+  // There is no code for the two ways of ar.
+  EXPECT_EQ(format == ARCHIVE_FORMAT_AR_GNU ? archive_write_set_format_ar_svr4(a) : archive_write_set_format(a, format),
+            ARCHIVE_OK);
+  archive_write_add_filter(a, filter);
+  archive_write_set_bytes_in_last_block(a, 1);
+  archive_write_open(
+      a, &out, nullptr,
+      [](archive*, void* to, const void* data, std::size_t size) -> la_ssize_t {
+        static_cast<std::string*>(to)->append(static_cast<const char*>(data), size);
+        return static_cast<la_ssize_t>(size);
+      },
+      nullptr);
+  for (const Member& member : members) {
+    archive_entry* entry = archive_entry_new();
+    archive_entry_set_pathname(entry, member.name.c_str());
+    archive_entry_set_filetype(entry, member.type);
+    archive_entry_set_perm(entry, 0644);
+    archive_entry_set_size(entry, static_cast<la_int64_t>(member.content.size()));
+    if (member.type == AE_IFLNK) archive_entry_set_symlink(entry, member.target.c_str());
+    if (member.hard) archive_entry_set_hardlink(entry, member.target.c_str());
+    EXPECT_EQ(archive_write_header(a, entry), ARCHIVE_OK) << archive_error_string(a);
+    archive_write_data(a, member.content.data(), member.content.size());
+    archive_entry_free(entry);
+  }
+  archive_write_close(a);
+  archive_write_free(a);
+  return out;
+}
+
+class Package : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (fs::temp_directory_path() / "cudeploy-package-XXXXXX").string();
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    root = name;
+    before = fs::current_path();
+    fs::current_path(root);  // so that paths are short and the same everywhere
+  }
+  void TearDown() override {
+    fs::current_path(before);
+    fs::remove_all(root);
+  }
+
+  static std::string write(const std::string& path, const std::string& content) {
+    if (fs::path(path).has_parent_path()) fs::create_directories(fs::path(path).parent_path());
+    std::ofstream(path, std::ios::binary) << content;
+    return path;
+  }
+
+  InspectRecord inspect(const std::vector<std::string>& paths) {
+    return inspect_paths(paths, ReadOptions(), limits, WorkerLimits());
+  }
+
+  static std::vector<std::string> paths(const InspectRecord& record) {
+    std::vector<std::string> out;
+    for (const FileRecord& file : record.files) out.push_back(file.path);
+    return out;
+  }
+
+  static std::string problems(const InspectRecord& record) {
+    std::string out;
+    for (const FileRecord& file : record.files)
+      for (const Problem& problem : file.problems) out += file.path + ": " + problem.message + "\n";
+    return out;
+  }
+
+  PackageLimits limits;
+  fs::path root, before;
+};
+
+using Paths = std::vector<std::string>;
+using Links = std::map<std::string, std::string>;
+
+TEST_F(Package, ANamedFileHasARowWhateverItHolds) {
+  write("a.ptx", ptx);
+  write("text", "hello");
+  write("empty", "");
+  InspectRecord record = inspect({"text", "a.ptx", "empty", "a.ptx"});
+  EXPECT_EQ(paths(record), (Paths{"a.ptx", "empty", "text"}));
+  EXPECT_EQ(record.files[0].format, Format::ptx);
+  EXPECT_EQ(record.files[2].format, Format::other);
+  EXPECT_EQ(problems(record), "");
+  ASSERT_EQ(record.bundles.size(), 1u);
+  EXPECT_EQ(record.bundles[0].kind, BundleRecord::Kind::files);
+  EXPECT_EQ(record.bundles[0].files, paths(record));
+}
+
+TEST_F(Package, AFolderIsOneBundleAndShowsOnlyWhatHoldsSomething) {
+  write("d/b/x.ptx", ptx);
+  write("d/a.ptx", ptx);
+  write("d/readme", "hello");
+  InspectRecord record = inspect({"d/"});
+  EXPECT_EQ(paths(record), (Paths{"d/a.ptx", "d/b/x.ptx"}));
+  ASSERT_EQ(record.bundles.size(), 1u);
+  EXPECT_EQ(record.bundles[0].kind, BundleRecord::Kind::folder);
+  EXPECT_EQ(record.bundles[0].name, "d/");
+}
+
+TEST_F(Package, LinksInAFolderAreKeptAndLoopsDoNoHarm) {
+  write("d/lib/x.ptx.1.2", ptx);
+  write("outside.ptx", ptx);
+  fs::create_symlink("x.ptx.1.2", "d/lib/x.ptx");
+  fs::create_symlink("../../d", "d/lib/loop");
+  fs::create_symlink("self", "d/self");
+  fs::create_symlink("nowhere", "d/broken");
+  fs::create_symlink("../../outside.ptx", "d/lib/out.ptx");
+  fs::create_hard_link("d/lib/x.ptx.1.2", "d/lib/y.ptx");
+  ASSERT_EQ(mkfifo("d/fifo", 0600), 0);
+  InspectRecord record = inspect({"d"});
+  EXPECT_EQ(paths(record), (Paths{"d/lib/out.ptx", "d/lib/x.ptx.1.2"}));
+  EXPECT_EQ(problems(record), "");
+  EXPECT_EQ(record.bundles.at(0).links, (Links{{"d/broken", "nowhere"},
+                                               {"d/lib/loop", "../../d"},
+                                               {"d/lib/x.ptx", "x.ptx.1.2"},
+                                               {"d/lib/y.ptx", "x.ptx.1.2"},
+                                               {"d/self", "self"}}));
+}
+
+TEST_F(Package, WhatCannotBeReadSaysWhyAndTheRestIsDone) {
+  write("a.ptx", ptx);
+  ASSERT_EQ(mkfifo("fifo", 0600), 0);
+  InspectRecord record = inspect({"gone", "fifo", "a.ptx", "a.ptx/below"});
+  EXPECT_EQ(problems(record),
+            "a.ptx/below: cannot be read: not a directory\n"
+            "fifo: cannot be read: not a regular file or a folder\n"
+            "gone: cannot be read: no such file or directory\n");
+  EXPECT_EQ(std::count_if(record.files.begin(), record.files.end(), [](auto& file) { return file.unreadable; }), 3);
+}
+
+TEST_F(Package, AFileThatVanishesAfterItWasFoundIsUnreadable) {
+  write("d/a.ptx", ptx);
+  Inputs inputs = collect({"d"});
+  fs::remove("d/a.ptx");
+  auto readings = read_in_workers(
+      inputs.tasks, [&](const Task& task, Sink& sink) { read_input(task, ReadOptions(), limits, sink); },
+      WorkerLimits());
+  ASSERT_EQ(readings.at(0).files.size(), 1u);
+  EXPECT_TRUE(readings[0].files[0].unreadable);
+  EXPECT_EQ(readings[0].files[0].problems.at(0).message, "cannot be read: no such file or directory");
+}
+
+TEST_F(Package, EveryKindIsToldByContent) {
+  struct Kind {
+    const char* name;
+    int format, filter;
+  };
+  for (Kind kind : {Kind{"tar", ARCHIVE_FORMAT_TAR_USTAR, ARCHIVE_FILTER_NONE},
+                    Kind{"tar.gz", ARCHIVE_FORMAT_TAR_GNUTAR, ARCHIVE_FILTER_GZIP},
+                    Kind{"tar.bz2", ARCHIVE_FORMAT_TAR_USTAR, ARCHIVE_FILTER_BZIP2},
+                    Kind{"tar.xz", ARCHIVE_FORMAT_TAR_USTAR, ARCHIVE_FILTER_XZ},
+                    Kind{"tar.zst", ARCHIVE_FORMAT_TAR_USTAR, ARCHIVE_FILTER_ZSTD},
+                    Kind{"zip", ARCHIVE_FORMAT_ZIP, ARCHIVE_FILTER_NONE}}) {
+    write("anything", pack({{"./readme", "hello"}, {"./lib/x.ptx", ptx}}, kind.format, kind.filter));
+    InspectRecord record = inspect({"anything"});
+    EXPECT_EQ(paths(record), (Paths{"anything!/lib/x.ptx"})) << kind.name;
+    EXPECT_EQ(problems(record), "") << kind.name;
+    ASSERT_EQ(record.bundles.size(), 1u) << kind.name;
+    EXPECT_EQ(record.bundles[0].kind, BundleRecord::Kind::package) << kind.name;
+    EXPECT_EQ(record.bundles[0].name, "anything");
+  }
+}
+
+TEST_F(Package, ADebHoldsItsDataOneLevelDeeper) {
+  std::string data = pack({{"./usr/lib/x.ptx.1", ptx}, {"./usr/lib/x.ptx", "", AE_IFLNK, "x.ptx.1"}},
+                          ARCHIVE_FORMAT_TAR_GNUTAR, ARCHIVE_FILTER_XZ);
+  write("a.deb", pack({{"debian-binary", "2.0\n"},
+                       {"control.tar.gz", pack({{"./control", "Package: a\n"}})},
+                       {"data.tar.xz", data}},
+                      ARCHIVE_FORMAT_AR_GNU, ARCHIVE_FILTER_NONE));
+  InspectRecord record = inspect({"a.deb"});
+  EXPECT_EQ(paths(record), (Paths{"a.deb!/data.tar.xz!/usr/lib/x.ptx.1"}));
+  EXPECT_EQ(record.bundles.at(0).links, (Links{{"a.deb!/data.tar.xz!/usr/lib/x.ptx", "x.ptx.1"}}));
+}
+
+TEST_F(Package, AStaticArchiveIsNoPackage) {
+  write("lib.a", pack({{"x.ptx", ptx}}, ARCHIVE_FORMAT_AR_GNU, ARCHIVE_FILTER_NONE));
+  InspectRecord record = inspect({"lib.a"});
+  ASSERT_EQ(record.bundles.size(), 1u);
+  EXPECT_EQ(record.bundles[0].kind, BundleRecord::Kind::files);
+  EXPECT_EQ(record.files.at(0).path.substr(0, 5), "lib.a");
+}
+
+TEST_F(Package, PackagesInAFolderAreBundlesOfTheirOwn) {
+  write("d/a.tar.gz", pack({{"x.ptx", ptx}}));
+  write("d/b.zip", pack({{"x.ptx", ptx}}, ARCHIVE_FORMAT_ZIP, ARCHIVE_FILTER_NONE));
+  write("d/y.ptx", ptx);
+  InspectRecord record = inspect({"d"});
+  EXPECT_EQ(paths(record), (Paths{"d/a.tar.gz!/x.ptx", "d/b.zip!/x.ptx", "d/y.ptx"}));
+  ASSERT_EQ(record.bundles.size(), 3u);
+  EXPECT_EQ(record.bundles[0].files, (Paths{"d/y.ptx"}));
+  EXPECT_EQ(record.bundles[1].name, "d/a.tar.gz");
+  EXPECT_EQ(record.bundles[2].name, "d/b.zip");
+}
+
+TEST_F(Package, HardLinksAreLinksSpecialFilesAreNothing) {
+  write("a.tar.gz", pack({{"lib/x.ptx", ptx},
+                          {"lib/sub/y.ptx", "", AE_IFREG, "lib/x.ptx", true},
+                          {"fifo", "", AE_IFIFO},
+                          {"null", "", AE_IFCHR}}));
+  InspectRecord record = inspect({"a.tar.gz"});
+  EXPECT_EQ(paths(record), (Paths{"a.tar.gz!/lib/x.ptx"}));
+  EXPECT_EQ(record.bundles.at(0).links, (Links{{"a.tar.gz!/lib/sub/y.ptx", "../x.ptx"}}));
+  EXPECT_EQ(problems(record), "");
+}
+
+TEST_F(Package, NamesThatLeadOutAreReportedAndStayNames) {
+  write("in/a.tar.gz", pack({{"../escaped.ptx", ptx}, {"/abs.ptx", ptx}, {"a/../b.ptx", ptx}}));
+  InspectRecord record = inspect({"in/a.tar.gz"});
+  EXPECT_EQ(paths(record),
+            (Paths{"in/a.tar.gz", "in/a.tar.gz!/../escaped.ptx", "in/a.tar.gz!/a/../b.ptx", "in/a.tar.gz!/abs.ptx"}));
+  EXPECT_EQ(problems(record), "in/a.tar.gz: member ../escaped.ptx has a name that leads out of the package\n");
+  EXPECT_FALSE(fs::exists("escaped.ptx"));
+}
+
+TEST_F(Package, ManyProblemsAreCountedNotListed) {
+  std::vector<Member> members;
+  for (int i = 0; i < 30; ++i) members.push_back({"../" + std::to_string(i), "x"});
+  write("a.tar.gz", pack(members));
+  InspectRecord record = inspect({"a.tar.gz"});
+  ASSERT_EQ(record.files.at(0).problems.size(), 21u);
+  EXPECT_EQ(record.files[0].problems[20].message, "and 10 more problems");
+}
+
+TEST_F(Package, ATruncatedPackageSaysSoAndKeepsWhatWasRead) {
+  std::string noise(200'000, 'x');  // not compressible, and no part of our formats
+  unsigned state = 1;
+  for (char& c : noise) c = static_cast<char>((state = state * 1664525 + 1013904223) >> 24);
+  for (auto [format, filter] :
+       {std::pair{ARCHIVE_FORMAT_TAR_USTAR, ARCHIVE_FILTER_GZIP},
+        std::pair{ARCHIVE_FORMAT_TAR_USTAR, ARCHIVE_FILTER_XZ},
+        std::pair{ARCHIVE_FORMAT_TAR_USTAR, ARCHIVE_FILTER_ZSTD},
+        std::pair{ARCHIVE_FORMAT_TAR_USTAR, ARCHIVE_FILTER_NONE}, std::pair{ARCHIVE_FORMAT_ZIP, ARCHIVE_FILTER_NONE}}) {
+    std::string whole = pack({{"x.ptx", ptx}, {"noise", noise}, {"y.ptx", ptx}}, format, filter);
+    write("cut", whole.substr(0, whole.size() / 2));
+    write("whole", whole);
+    InspectRecord record = inspect({"cut", "whole"});
+    auto all = paths(record);
+    EXPECT_TRUE(std::count(all.begin(), all.end(), "cut")) << format << " " << filter;
+    EXPECT_TRUE(std::count(all.begin(), all.end(), "whole!/x.ptx"));
+    EXPECT_TRUE(std::count(all.begin(), all.end(), "whole!/y.ptx"));
+    EXPECT_EQ(std::count(all.begin(), all.end(), "whole"), 0);
+    EXPECT_EQ(std::count(all.begin(), all.end(), "cut!/y.ptx"), 0);
+    EXPECT_NE(problems(record).find("cut: "), std::string::npos);
+    EXPECT_NE(problems(record).find("cannot be unpacked: "), std::string::npos) << problems(record);
+  }
+}
+
+TEST_F(Package, ACompressedFileWithoutAnArchiveIsAPlainFile) {
+  write("d/manual.1.gz", pack({{"x", "hello"}}, ARCHIVE_FORMAT_RAW, ARCHIVE_FILTER_GZIP));
+  InspectRecord record = inspect({"d"});
+  EXPECT_TRUE(record.files.empty()) << problems(record);
+  record = inspect({"d/manual.1.gz"});
+  ASSERT_EQ(paths(record), (Paths{"d/manual.1.gz"}));
+  EXPECT_EQ(record.files[0].format, Format::other);
+  EXPECT_EQ(problems(record), "");
+}
+
+TEST_F(Package, APackageWithNothingForUsHasARowOnlyWhenNamed) {
+  write("d/a.tar.gz", pack({{"readme", "hello"}}));
+  EXPECT_TRUE(inspect({"d"}).files.empty());
+  EXPECT_EQ(paths(inspect({"d/a.tar.gz"})), (Paths{"d/a.tar.gz"}));
+}
+
+TEST_F(Package, ABombIsGivenUp) {
+  limits.ratio_from = 1 << 20;
+  write("bomb.tar.gz", pack({{"x.ptx", ptx}, {"zeros", std::string(64 << 20, '\0')}, {"y.ptx", ptx}}));
+  InspectRecord record = inspect({"bomb.tar.gz"});
+  EXPECT_EQ(paths(record), (Paths{"bomb.tar.gz", "bomb.tar.gz!/x.ptx"}));
+  EXPECT_EQ(problems(record),
+            "bomb.tar.gz: unpacks to more than 200 times its size; the members behind were not read\n");
+}
+
+TEST_F(Package, ABombInAPackageCountsOnTheWhole) {
+  limits.ratio_from = 1 << 20;
+  std::string inner = pack({{"zeros", std::string(64 << 20, '\0')}}, ARCHIVE_FORMAT_TAR_USTAR, ARCHIVE_FILTER_XZ);
+  write("bomb.zip", pack({{"inner", inner}, {"y.ptx", ptx}}, ARCHIVE_FORMAT_ZIP, ARCHIVE_FILTER_NONE));
+  EXPECT_EQ(problems(inspect({"bomb.zip"})),
+            "bomb.zip: unpacks to more than 200 times its size; the members behind were not read\n");
+}
+
+TEST_F(Package, AbsoluteLimitsHold) {
+  std::vector<Member> members;
+  for (int i = 0; i < 20; ++i) members.push_back({"m" + std::to_string(i), "x"});
+  write("a.tar.gz", pack(members));
+  limits.members = 10;
+  EXPECT_EQ(problems(inspect({"a.tar.gz"})), "a.tar.gz: has more than 10 members; the members behind were not read\n");
+  limits = PackageLimits();
+  limits.inflated = 10;
+  EXPECT_NE(problems(inspect({"a.tar.gz"})).find("unpacks to more than"), std::string::npos);
+  limits = PackageLimits();
+  limits.names = 8;
+  EXPECT_NE(problems(inspect({"a.tar.gz"})).find("MiB of names"), std::string::npos);
+}
+
+TEST_F(Package, NestingEnds) {
+  std::string package = pack({{"x.ptx", ptx}});
+  for (int i = 0; i < 8; ++i) package = pack({{"inner", package}, {"y.ptx", ptx}});
+  write("a.tar.gz", package);
+  InspectRecord record = inspect({"a.tar.gz"});
+  EXPECT_EQ(problems(record),
+            "a.tar.gz: inner!/inner!/inner!/inner: member inner is not looked into: packages in packages, 5 deep\n");
+  EXPECT_EQ(record.files.size(), 6u);  // five times y.ptx, and the package
+}
+
+TEST_F(Package, LargeMembersGoThroughAFileThatLeavesNothing) {
+  limits.in_memory = 1 << 20;
+  fs::create_directory("tmp");
+  setenv("TMPDIR", (root / "tmp").c_str(), 1);
+  std::string large = ptx + "//" + std::string(5 << 20, 'x') + "\n";
+  write("a.tar.xz", pack({{"large.ptx", large}, {"y.ptx", ptx}}, ARCHIVE_FORMAT_TAR_USTAR, ARCHIVE_FILTER_NONE));
+  InspectRecord record = inspect({"a.tar.xz"});
+  unsetenv("TMPDIR");
+  EXPECT_EQ(paths(record), (Paths{"a.tar.xz!/large.ptx", "a.tar.xz!/y.ptx"}));
+  EXPECT_EQ(record.files.at(0).size, large.size());
+  EXPECT_EQ(problems(record), "");
+  EXPECT_TRUE(fs::is_empty("tmp"));
+}
+
+TEST_F(Package, AMemberThatIsTooLargeIsAProblemAndTheNextIsRead) {
+  limits.member = 1 << 20;
+  write("a.tar.gz", pack({{"large.ptx", ptx + "//" + std::string(5 << 20, 'x')}, {"y.ptx", ptx}}));
+  limits.ratio = 1'000'000;
+  InspectRecord record = inspect({"a.tar.gz"});
+  EXPECT_EQ(paths(record), (Paths{"a.tar.gz", "a.tar.gz!/y.ptx"}));
+  EXPECT_NE(problems(record).find("member large.ptx is larger than"), std::string::npos);
+}
+
+TEST_F(Package, AFileFoundTwiceIsReadOnceAndShipsInBothBundles) {
+  write("d/e/x.ptx", ptx);
+  InspectRecord record = inspect({"d", "d/e", "d/e/x.ptx"});
+  EXPECT_EQ(paths(record), (Paths{"d/e/x.ptx"}));
+  ASSERT_EQ(record.bundles.size(), 3u);
+  for (const BundleRecord& bundle : record.bundles) EXPECT_EQ(bundle.files, (Paths{"d/e/x.ptx"}));
+}
+
+}  // namespace
+}  // namespace cudeploy
