@@ -208,10 +208,28 @@ std::vector<std::string> split(const std::string& text, char at) {
   return parts;
 }
 
+/// Runs what reads a wish of the user, and says where a wrong one stands: `--gpus: error: …`, `policy.toml:3: error:
+/// …`.
+template <typename Read>
+auto wish(const std::string& where, Read read) {
+  try {
+    return read();
+  } catch (const std::runtime_error& error) {
+    std::string message = error.what();
+    std::string place = where;
+    if (message.starts_with(where)) {  // it names file and line itself
+      std::size_t end = std::min(message.find(": ", where.size()), message.size());
+      place = message.substr(0, end);
+      message.erase(0, std::min(end + 2, message.size()));
+    }
+    throw Failure(place + ": error: " + message);
+  }
+}
+
 int audit(const AuditArguments& arguments) {
-  Policy policy = load_policy(arguments.policy);
-  if (!arguments.gpus.empty()) policy.gpus = parse_gpus(arguments.gpus);
-  if (!arguments.driver.empty()) policy.driver = parse_driver(arguments.driver);
+  Policy policy = wish(arguments.policy, [&] { return load_policy(arguments.policy); });
+  if (!arguments.gpus.empty()) policy.gpus = wish("--gpus", [&] { return parse_gpus(arguments.gpus); });
+  if (!arguments.driver.empty()) policy.driver = wish("--driver", [&] { return parse_driver(arguments.driver); });
   Stage stage = arguments.stage == "link" ? Stage::link : Stage::package;
   std::optional<std::vector<std::string>> install_rpath;
   if (arguments.install_rpath) install_rpath = split(*arguments.install_rpath, ':');

@@ -1,0 +1,571 @@
+"""The command line is what builds and people hold on to: exit codes, words, files. Each test calls the built cudeploy
+($CUDEPLOY) on files that it made itself; $CUDEPLOY_SOURCE is the source tree (schemas)."""
+
+import io
+import json
+import os
+import pathlib
+import shutil
+import struct
+import subprocess
+import tarfile
+import tempfile
+import threading
+import time
+import unittest
+import zipfile
+
+CUDEPLOY = os.environ["CUDEPLOY"]
+SOURCE = pathlib.Path(os.environ["CUDEPLOY_SOURCE"])
+PTX = b".version 9.0\n.target sm_90\n.address_size 64\n.visible .entry k()\n{\n ret;\n}\n"
+
+
+def damaged_fatbin():
+    """A container whose one entry says that it is longer than the container."""
+    entry = struct.pack("<HHIQIIIIIIQQQQ", 2, 0x101, 64, 1 << 20, 0, 0, 0, 90, 0, 0, 0, 0, 0, 0)[:64]
+    return struct.pack("<IHHQ", 0xBA55ED50, 1, 16, len(entry)) + entry
+
+
+def ar(members):
+    out = b"!<arch>\n"
+    for name, content in members:
+        out += b"%-16s%-12d%-6d%-6d%-8o%-10d`\n" % (name.encode(), 0, 0, 0, 0o100644, len(content)) + content
+        out += b"\n" if len(content) % 2 else b""
+    return out
+
+
+def tar(members, mode="w:gz"):
+    """members: name -> bytes, or ("link", target)."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode=mode) as archive:
+        for name, content in members.items():
+            info = tarfile.TarInfo(name)
+            if isinstance(content, tuple):
+                info.type, info.linkname = tarfile.SYMTYPE, content[1]
+                archive.addfile(info)
+            else:
+                info.size = len(content)
+                archive.addfile(info, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+class Cli(unittest.TestCase):
+    def setUp(self):
+        self.home = tempfile.TemporaryDirectory(prefix="cudeploy cli ")
+        self.addCleanup(self.home.cleanup)
+        self.root = pathlib.Path(self.home.name)
+
+    def write(self, name, content):
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return name
+
+    def run_it(self, *arguments, **options):
+        options.setdefault("env", dict(os.environ, NO_COLOR="1"))
+        return subprocess.run([CUDEPLOY, *arguments], cwd=self.root, stdout=options.pop("stdout", subprocess.PIPE),
+                              stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, timeout=120, **options)
+
+    def code(self, *arguments, **options):
+        return self.run_it(*arguments, **options).returncode
+
+    def paths(self, *arguments):
+        result = self.run_it("inspect", "--format", "json", *arguments)
+        return [file["path"] for file in json.loads(result.stdout)["files"]]
+
+    def problems(self, *arguments):
+        result = self.run_it("inspect", "--format", "json", *arguments)
+        return [(file["path"], problem["message"]) for file in json.loads(result.stdout)["files"]
+                for problem in file["problems"]]
+
+    def valid(self, document, schema):
+        try:
+            import jsonschema
+        except ImportError:
+            self.skipTest("python3-jsonschema is not installed")
+        jsonschema.Draft202012Validator(json.loads((SOURCE / "audit" / schema).read_text())).validate(document)
+
+    def library(self, name="libplain.so", *flags):
+        if not shutil.which("cc"):
+            self.skipTest("no C compiler")
+        (self.root / name).parent.mkdir(parents=True, exist_ok=True)
+        subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", name, *flags], cwd=self.root,
+                       input=b"int plain(void) { return 1; }\n", check=True)
+        return name
+
+
+class ExitCodes(Cli):
+    def setUp(self):
+        super().setUp()
+        self.good = self.write("good.ptx", PTX)
+        self.bad = self.write("bad.fatbin", damaged_fatbin())
+        self.text = self.write("text", "hello\n")
+
+    def test_inspect(self):
+        for arguments, code in [([self.good], 0), ([self.text], 0), ([self.good, self.text], 0), ([self.bad], 1),
+                                ([self.good, self.bad], 1), (["gone"], 2), ([self.good, "gone"], 2),
+                                ([self.bad, "gone"], 2), (["."], 1)]:
+            with self.subTest(arguments):
+                self.assertEqual(self.code("inspect", *arguments), code)
+
+    def test_audit(self):
+        for arguments, code in [([self.good], 0), ([self.text], 0), ([self.bad], 1), (["gone"], 2),
+                                ([self.bad, "gone"], 2), (["--gpus", "90", self.good], 0),
+                                (["--gpus", "80", self.good], 1), (["--gpus", "80", "--", self.good], 0 + 1)]:
+            with self.subTest(arguments):
+                result = self.run_it("audit", *arguments)
+                self.assertEqual(result.returncode, code, result.stdout + result.stderr)
+
+    def test_a_severity_of_the_policy_and_fail_on_decide(self):
+        policy = self.write("policy.toml", '[severity]\ngpu-not-covered = "warning"\n')
+        audit = ["audit", "--policy", policy, "--gpus", "80", self.good]
+        self.assertEqual(self.code(*audit), 0)
+        self.assertIn("warning:", self.run_it(*audit).stdout)
+        self.assertEqual(self.code(*audit, "--fail-on", "warning"), 1)
+
+    def test_the_other_files_are_always_done(self):
+        result = self.run_it("inspect", "gone", self.bad, self.good)
+        self.assertIn("good.ptx: PTX", result.stdout)
+        self.assertIn("gone: error: cannot be read: no such file or directory\n", result.stderr)
+        self.assertEqual(result.returncode, 2)
+
+    def test_permission(self):
+        self.write("closed.ptx", PTX)
+        os.chmod(self.root / "closed.ptx", 0)
+        prefix = []
+        if os.geteuid() == 0:
+            if not shutil.which("setpriv"):
+                self.skipTest("root reads everything, and there is no setpriv")
+            prefix = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+            os.chmod(self.root, 0o755)
+            shutil.copy(CUDEPLOY, self.root / "cudeploy")  # the build folder may be closed to others
+            os.chmod(self.root / "cudeploy", 0o755)
+        command = str(self.root / "cudeploy") if prefix else CUDEPLOY
+        result = subprocess.run([*prefix, command, "inspect", "closed.ptx", "good.ptx"], cwd=self.root,
+                                capture_output=True, text=True)
+        self.assertEqual(result.returncode, 2, result.stderr)
+        self.assertIn("closed.ptx: error: cannot be read: permission denied\n", result.stderr)
+        self.assertIn("good.ptx: PTX", result.stdout)
+        os.chmod(self.root, 0o755)
+
+    def test_special_files(self):
+        os.mkfifo(self.root / "fifo")
+        result = self.run_it("inspect", "fifo", "/dev/null")
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("fifo: error: cannot be read: not a regular file", result.stderr)
+        self.assertIn("/dev/null: error: cannot be read: not a regular file", result.stderr)
+
+    def test_output_that_does_not_arrive_is_no_clean_run(self):
+        with open("/dev/full", "w") as full:
+            self.assertEqual(self.code("inspect", self.good, stdout=full), 2)
+            self.assertEqual(self.code("--help", stdout=full), 2)
+
+
+class Usage(Cli):
+    def test_wrong_usage_is_2_with_a_hint(self):
+        for arguments in [[], ["bogus"], ["inspect"], ["audit"], ["inspect", "--format", "yaml", "x"],
+                          ["inspect", "--bogus", "x"], ["audit", "--fail-on", "info", "x"],
+                          ["audit", "--stage", "run", "x"], ["audit", "--install-rpath", "$ORIGIN", "x"],
+                          ["link-kit"], ["link-kit", "--cudart", "x"], ["explain", "a", "b"]]:
+            with self.subTest(arguments):
+                result = self.run_it(*arguments)
+                self.assertEqual(result.returncode, 2)
+                self.assertEqual(result.stdout, "")
+                self.assertRegex(result.stderr, r"^cudeploy[a-z -]*: error: .*\nhint: cudeploy[a-z -]* --help\n$")
+
+    def test_wrong_values_are_2(self):
+        good = self.write("good.ptx", PTX)
+        self.write("policy.toml", "gpus = [90]\nseverty = 1\n")
+        for arguments, words in [(["--gpus", "ninety"], "--gpus: error: "), (["--driver", "new"], "--driver: error: "),
+                                 (["--policy", "none-such"], "none-such: error: "),
+                                 (["--policy", "policy.toml"], "policy.toml:2: error: ")]:
+            with self.subTest(arguments):
+                result = self.run_it("audit", *arguments, good)
+                self.assertEqual(result.returncode, 2)
+                self.assertTrue(result.stderr.startswith(words), result.stderr)
+                self.assertIn("\nhint: ", result.stderr)
+
+    def test_help_and_version(self):
+        for arguments in [["--help"], ["-h"], ["inspect", "--help"], ["audit", "--help"], ["explain", "--help"],
+                          ["link-kit", "--help"], ["--version"]]:
+            with self.subTest(arguments):
+                result = self.run_it(*arguments)
+                self.assertEqual(result.returncode, 0)
+                self.assertEqual(result.stderr, "")
+                for line in result.stdout.splitlines():
+                    self.assertLessEqual(len(line), 100, line)
+        self.assertRegex(self.run_it("--version").stdout, r"^cudeploy \d+\.\d+\.\d+\n$")
+        narrow = self.run_it("--help", env={"COLUMNS": "40"}).stdout
+        self.assertEqual(narrow, self.run_it("--help", env={"COLUMNS": "200", "TERM": "xterm"}).stdout)
+
+    def test_the_readme_shows_the_help_as_it_is(self):
+        readme = (SOURCE / "audit" / "README.md").read_text()
+        self.assertIn(self.run_it("--help").stdout.rstrip("\n"), readme)
+
+    def test_explain(self):
+        listed = self.run_it("explain")
+        self.assertEqual(listed.returncode, 0)
+        rules = [line.split()[:2] for line in listed.stdout.splitlines()]
+        self.assertGreaterEqual(len(rules), 10)
+        for rule, name in rules:
+            by_id, by_name = self.run_it("explain", rule), self.run_it("explain", name)
+            self.assertEqual((by_id.returncode, by_id.stdout), (0, by_name.stdout))
+            self.assertTrue(by_id.stdout.startswith(f"{rule} {name} ("))
+        wrong = self.run_it("explain", "missing-ptxx")
+        self.assertEqual(wrong.returncode, 2)
+        self.assertIn("hint: did you mean missing-ptx?", wrong.stderr)
+
+    def test_a_path_may_look_like_an_option(self):
+        self.write("--payloads", PTX)
+        self.assertEqual(self.paths("--", "--payloads"), ["--payloads"])
+
+
+class Reports(Cli):
+    def test_inspect_json_keeps_the_schema(self):
+        self.write("d/a.ptx", PTX)
+        self.write("d/bad.fatbin", damaged_fatbin())
+        self.library("d/libplain.so", "-Wl,-rpath,/opt/x", "-Wl,-soname,libplain.so.1")
+        result = self.run_it("inspect", "--format", "json", "--kernels", "--payloads", "d", "gone")
+        document = json.loads(result.stdout)
+        self.valid(document, "inspect.schema.json")
+        self.assertEqual([file["path"] for file in document["files"]],
+                         ["d/a.ptx", "d/bad.fatbin", "d/libplain.so", "gone"])
+        plain = document["files"][2]
+        self.assertEqual((plain["format"], plain["type"], plain["soname"], plain["runpath"] + plain["rpath"]),
+                         ("elf", "shared", "libplain.so.1", ["/opt/x"]))
+
+    def test_audit_json_keeps_the_schema(self):
+        self.write("a.ptx", PTX)
+        self.write("bad.fatbin", damaged_fatbin())
+        result = self.run_it("audit", "--format", "json", "--gpus", "80,90,120", "--driver", "535.54", "a.ptx",
+                             "bad.fatbin", "gone")
+        document = json.loads(result.stdout)
+        self.valid(document, "audit.schema.json")
+        self.assertEqual(document["policy"]["gpus"], ["8.0", "9.0", "12.0"])
+        self.assertEqual([row["code"] for row in document["coverage"] if row["path"] == "a.ptx"],
+                         ["none", "jit", "jit"])
+        self.assertIn("malformed-file", [finding["name"] for finding in document["findings"]])
+        self.assertEqual([row["path"] for row in document["unreadable"]], ["gone"])
+        counts = document["counts"]
+        self.assertEqual(counts["clean"] + counts["flagged"] + counts["not_applicable"], len(document["verdicts"]))
+
+    def test_two_runs_are_the_same_byte_for_byte(self):
+        for i in range(40):
+            self.write(f"d/{i}.ptx", PTX)
+        self.write("d/p.tar.gz", tar({"x.ptx": PTX}))
+        for command in (["inspect", "--format", "json", "d"], ["inspect", "d"], ["audit", "--gpus", "80", "d"],
+                        ["audit", "--format", "json", "--gpus", "80", "d"]):
+            self.assertEqual(self.run_it(*command).stdout, self.run_it(*command).stdout)
+
+    def test_findings_and_table_in_text(self):
+        self.write("a.ptx", PTX)
+        text = self.run_it("audit", "--gpus", "80,90", "a.ptx").stdout
+        self.assertRegex(text, r"(?m)^a\.ptx: error: .* \[CD4\d\d gpu-not-covered\]\n  hint: ")
+        self.assertRegex(text, r"(?m)^  a\.ptx +none +JIT$")
+        self.assertRegex(text.splitlines()[-1], r"^not clean \(policy default, stage package\): 1 error, ")
+
+    def test_output_is_written_whole_beside_the_text(self):
+        self.write("a.ptx", PTX)
+        result = self.run_it("audit", "--format", "json", "--output", "out.json", "--gpus", "80", "a.ptx")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("a.ptx: error: ", result.stdout)
+        self.valid(json.loads((self.root / "out.json").read_text()), "audit.schema.json")
+        self.assertEqual(sorted(os.listdir(self.root)), ["a.ptx", "out.json"])
+        self.assertEqual(self.code("audit", "--output", "no/such/folder", "a.ptx"), 2)
+        self.assertEqual(self.code("audit", "--output", "out.txt", "a.ptx"), 0)
+        self.assertTrue((self.root / "out.txt").read_text().startswith("clean "))
+
+    def test_colour_only_where_it_is_seen(self):
+        self.write("bad.fatbin", damaged_fatbin())
+        self.assertNotIn("\x1b", self.run_it("inspect", "bad.fatbin", env={"TERM": "xterm"}).stdout)
+        for environment, coloured in (({"TERM": "xterm"}, True), ({"TERM": "xterm", "NO_COLOR": "1"}, False),
+                                      ({"TERM": "dumb"}, False)):
+            ours, theirs = os.openpty()
+            subprocess.run([CUDEPLOY, "inspect", "bad.fatbin"], cwd=self.root, stdout=theirs, env=environment)
+            os.close(theirs)
+            seen = os.read(ours, 1 << 16)
+            os.close(ours)
+            self.assertEqual(b"\x1b" in seen, coloured, environment)
+
+
+class SavedRecords(Cli):
+    def test_a_saved_record_is_judged_as_the_files_were(self):
+        self.write("a.ptx", PTX)
+        self.write("bad.fatbin", damaged_fatbin())
+        self.write("p.tar.gz", tar({"x.ptx": PTX, "y.ptx": ("link", "x.ptx")}))
+        paths = ["a.ptx", "bad.fatbin", "p.tar.gz"]
+        saved = self.run_it("inspect", "--format", "json", *paths).stdout
+        self.write("elsewhere/saved", saved)
+        direct = self.run_it("audit", "--gpus", "80", *paths)
+        again = self.run_it("audit", "--gpus", "80", "elsewhere/saved")
+        self.assertEqual((again.returncode, again.stdout), (direct.returncode, direct.stdout))
+        self.write("sorted", json.dumps(json.loads(saved), sort_keys=True, indent=4))
+        self.assertEqual(self.run_it("audit", "--gpus", "80", "sorted").stdout, direct.stdout)
+
+    def test_what_could_not_be_read_there_is_2_here(self):
+        self.write("saved", self.run_it("inspect", "--format", "json", "gone").stdout)
+        result = self.run_it("audit", "saved")
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("gone: error: cannot be read", result.stderr)
+
+    def test_a_damaged_record_is_no_clean_run(self):
+        self.write("a.ptx", PTX)
+        saved = self.run_it("inspect", "--format", "json", "a.ptx").stdout
+        for content, words in [(saved[:len(saved) // 2], "no whole JSON document"),
+                               (saved.replace("inspect/1", "inspect/9"), "field schema: expected"),
+                               (saved.replace('"fat_binaries": [', '"fat_binaries": [3, ', 1),
+                                "field files[0].fat_binaries[0]: expected an object, found 3")]:
+            self.write("saved", content)
+            result = self.run_it("audit", "saved", "a.ptx")
+            self.assertEqual(result.returncode, 2)
+            self.assertIn("saved: error: ", result.stderr)
+            self.assertIn(words, result.stderr)
+
+    def test_other_json_is_a_plain_file(self):
+        self.write("other.json", '{"schema": "something/else"}')
+        self.assertEqual(self.code("audit", "other.json"), 0)
+
+
+class Packages(Cli):
+    def test_every_kind(self):
+        members = {"lib/x.ptx": PTX, "readme": b"hello"}
+        self.write("a.tar.gz", tar(members))
+        self.write("a.tgz", tar(members))
+        self.write("a.tar.xz", tar(members, "w:xz"))
+        self.write("a.tar.bz2", tar(members, "w:bz2"))
+        self.write("a.tar", tar(members, "w:"))
+        for name in ("a.zip", "a.whl"):
+            with zipfile.ZipFile(self.root / name, "w", zipfile.ZIP_DEFLATED) as archive:
+                for member, content in members.items():
+                    archive.writestr(member, content)
+        for name in ("a.tar.gz", "a.tgz", "a.tar.xz", "a.tar.bz2", "a.tar", "a.zip", "a.whl"):
+            with self.subTest(name):
+                self.assertEqual(self.paths(name), [f"{name}!/lib/x.ptx"])
+
+    def test_zstandard_and_conda(self):
+        if not shutil.which("zstd"):
+            self.skipTest("zstd is not installed")
+        packed = subprocess.run(["zstd", "-c"], input=tar({"lib/x.ptx": PTX}, "w:"), capture_output=True,
+                                check=True).stdout
+        self.write("a.tar.zst", packed)
+        self.assertEqual(self.paths("a.tar.zst"), ["a.tar.zst!/lib/x.ptx"])
+        with zipfile.ZipFile(self.root / "a.conda", "w") as archive:
+            archive.writestr("metadata.json", "{}")
+            archive.writestr("pkg-a.tar.zst", packed)
+        self.assertEqual(self.paths("a.conda"), ["a.conda!/pkg-a.tar.zst!/lib/x.ptx"])
+
+    def test_deb(self):
+        if not shutil.which("dpkg-deb"):
+            self.skipTest("dpkg-deb is not installed")
+        self.write("tree/usr/lib/x.ptx", PTX)
+        self.write("tree/DEBIAN/control", "Package: a\nVersion: 1\nArchitecture: all\nMaintainer: a <a@b>\nDescription: a\n")
+        for compression, data in (("xz", "data.tar.xz"), ("gzip", "data.tar.gz"), ("zstd", "data.tar.zst"),
+                                  ("none", "data.tar")):
+            with self.subTest(compression):
+                subprocess.run(["dpkg-deb", f"-Z{compression}", "-b", "tree", "a.deb"], cwd=self.root, check=True,
+                               stdout=subprocess.DEVNULL)
+                self.assertEqual(self.paths("a.deb"), [f"a.deb!/{data}!/usr/lib/x.ptx"])
+
+    def test_rpm(self):
+        if not shutil.which("rpmbuild"):
+            self.skipTest("rpmbuild is not installed")
+        # rpmbuild takes no path with a space.
+        top = tempfile.TemporaryDirectory(prefix="cudeploy-rpm-")
+        self.addCleanup(top.cleanup)
+        self.root = pathlib.Path(top.name)
+        self.write("x.ptx", PTX)
+        self.write("a.spec", f"""Name: a
+Version: 1
+Release: 1
+Summary: a
+License: Apache-2.0
+BuildArch: noarch
+%description
+a
+%install
+install -D '{self.root}/x.ptx' %{{buildroot}}/usr/lib/x.ptx
+%files
+/usr/lib/x.ptx
+""")
+        subprocess.run(["rpmbuild", "-bb", "--define", f"_topdir {self.root}/top", "a.spec"], cwd=self.root, check=True,
+                       capture_output=True)
+        package = str(next((self.root / "top").rglob("*.rpm")).relative_to(self.root))
+        self.assertEqual(self.paths(package), [f"{package}!/usr/lib/x.ptx"])
+
+    def test_the_libraries_of_a_package_ship_together(self):
+        self.library("tree/lib/libdep.so.1.2", "-Wl,-soname,libdep.so.1")
+        os.symlink("libdep.so.1.2", self.root / "tree/lib/libdep.so.1")
+        os.symlink("libdep.so.1", self.root / "tree/lib/libdep.so")
+        self.library("tree/lib/libtop.so", "-Wl,--no-as-needed", "-Ltree/lib", "-ldep", "-Wl,-rpath,$ORIGIN",
+                     "-Wl,--enable-new-dtags")
+        with tarfile.open(self.root / "whole.tar.gz", "w:gz") as archive:
+            archive.add(self.root / "tree", "tree")
+        with tarfile.open(self.root / "lacking.tar.gz", "w:gz") as archive:
+            archive.add(self.root / "tree/lib/libtop.so", "tree/lib/libtop.so")
+        whole = self.run_it("audit", "whole.tar.gz")
+        self.assertEqual(whole.returncode, 0, whole.stdout)
+        lacking = self.run_it("audit", "whole.tar.gz", "lacking.tar.gz")
+        self.assertEqual(lacking.returncode, 1, lacking.stdout)
+        self.assertIn("lacking.tar.gz!/tree/lib/libtop.so: error: ", lacking.stdout)
+        self.assertIn("needed-unresolved]", lacking.stdout)
+        self.assertNotIn("whole.tar.gz!/", lacking.stdout)
+        self.assertEqual(self.run_it("audit", "tree").returncode, 0)
+
+
+class Hostile(Cli):
+    def test_of_two_packages_one_is_damaged(self):
+        whole = tar({"a.ptx": PTX, "noise": os.urandom(300_000), "b.ptx": PTX})
+        self.write("good.tar.gz", whole)
+        self.write("bad.tar.gz", whole[:100_000])
+        self.assertEqual(self.paths("good.tar.gz", "bad.tar.gz"),
+                         ["bad.tar.gz", "bad.tar.gz!/a.ptx", "good.tar.gz!/a.ptx", "good.tar.gz!/b.ptx"])
+        (path, message), = self.problems("good.tar.gz", "bad.tar.gz")
+        self.assertEqual(path, "bad.tar.gz")
+        self.assertIn("member noise cannot be unpacked", message)
+        result = self.run_it("audit", "good.tar.gz", "bad.tar.gz")
+        self.assertEqual(result.returncode, 1)
+        self.assertRegex(result.stdout, r"(?m)^bad\.tar\.gz: error: .* malformed-file\]$")
+
+    def test_a_zip_bomb(self):
+        # Ten members that share nothing: 3 GiB of zeros in 3 MB.
+        with zipfile.ZipFile(self.root / "bomb.zip", "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+            elf = b"\x7fELF" + bytes((320 << 20) - 4)
+            archive.writestr("a.so", elf)
+        before = time.monotonic()
+        result = self.run_it("inspect", "bomb.zip")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("bomb.zip", result.stdout)
+        self.assertIn("unpacks to more than 200 times its size", result.stdout)
+        self.assertLess(time.monotonic() - before, 60)
+
+    def test_a_tar_with_a_hundred_thousand_members(self):
+        buffer = io.BytesIO()
+        with tarfile.open(fileobj=buffer, mode="w:gz", compresslevel=1) as archive:
+            info = tarfile.TarInfo("x")
+            info.size = 1
+            for i in range(100_000):
+                info.name = f"folder/{i}"
+                archive.addfile(info, io.BytesIO(b"x"))
+            last = tarfile.TarInfo("last.ptx")
+            last.size = len(PTX)
+            archive.addfile(last, io.BytesIO(PTX))
+        self.write("many.tar.gz", buffer.getvalue())
+        before = time.monotonic()
+        result = self.run_it("inspect", "--format", "json", "many.tar.gz")
+        self.assertLess(time.monotonic() - before, 60)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual([file["path"] for file in json.loads(result.stdout)["files"]], ["many.tar.gz!/last.ptx"])
+
+    def test_names_that_lead_out(self):
+        self.write("in/a.tar.gz", tar({"../../escaped.ptx": PTX, "x.ptx": PTX}))
+        self.assertEqual(self.problems("in/a.tar.gz"),
+                         [("in/a.tar.gz", "member ../../escaped.ptx has a name that leads out of the package")])
+        self.assertEqual(sorted(os.listdir(self.root)), ["in"])
+
+    def test_a_starved_reader_is_a_problem_not_a_crash(self):
+        # The whole process tree gets little memory; a large member cannot be held, the small one behind can.
+        noise = bytes(60 << 20)
+        self.write("a.tar", tar({"big.so": b"\x7fELF" + noise, "x.ptx": PTX}, "w:"))
+        self.write("good.ptx", PTX)
+        import resource
+        limit = 48 << 20
+        result = self.run_it("inspect", "a.tar", "good.ptx",
+                             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (limit, limit)))
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertIn("good.ptx: PTX", result.stdout)
+        self.assertRegex(result.stdout, r"problem +reader (stopped|died)")
+
+    def test_a_file_that_is_cut_while_it_is_read(self):
+        # 64 MB of containers, cut again and again while it is read: any answer but a crash or a hang is right.
+        container = damaged_fatbin()[:16] + bytes(4080)
+        container = struct.pack("<IHHQ", 0xBA55ED50, 1, 16, 4080) + container[16:]
+        path = self.root / self.write("cut.fatbin", container * 16384)
+        size, stop = path.stat().st_size, threading.Event()
+
+        def cut():
+            while not stop.is_set():
+                os.truncate(path, size // 3)
+                os.truncate(path, size)
+
+        thread = threading.Thread(target=cut)
+        thread.start()
+        try:
+            for _ in range(5):
+                self.assertIn(self.code("inspect", "--payloads", "cut.fatbin"), (0, 1))
+        finally:
+            stop.set()
+            thread.join()
+
+    def test_every_prefix_and_many_flips_of_an_elf_file(self):
+        name = self.library()
+        content = (self.root / name).read_bytes()
+        (self.root / "d").mkdir()
+        for i in range(0, len(content), max(1, len(content) // 150)):
+            self.write(f"d/cut{i:06}", content[:i])
+        state = 12345
+        for i in range(300):
+            flipped = bytearray(content)
+            for _ in range(8):
+                state = (state * 1103515245 + 12345) & 0x7FFFFFFF
+                flipped[state % min(len(flipped), 4096)] ^= 1 << (state >> 20) % 8
+            self.write(f"d/flip{i:03}", bytes(flipped))
+        result = self.run_it("inspect", "--format", "json", "d", name)
+        self.assertIn(result.returncode, (0, 1), result.stderr)
+        document = json.loads(result.stdout)
+        self.valid(document, "inspect.schema.json")
+        self.assertEqual(document["files"][-1]["path"], name)
+        self.assertEqual(document["files"][-1]["problems"], [])
+
+    def test_standard_streams_may_be_closed(self):
+        self.write("a.ptx", PTX)
+        for redirect in ("<&-", "2>&-", "<&- 2>&-"):
+            result = subprocess.run(["sh", "-c", f'"$0" inspect a.ptx {redirect}', CUDEPLOY], cwd=self.root,
+                                    capture_output=True, text=True)
+            self.assertEqual(result.returncode, 0, redirect)
+            self.assertIn("a.ptx: PTX", result.stdout)
+        result = subprocess.run(["sh", "-c", '"$0" inspect a.ptx >&-', CUDEPLOY], cwd=self.root, capture_output=True)
+        self.assertIn(result.returncode, (0, 2))
+
+    def test_no_process_is_left(self):
+        self.write("a.tar.gz", tar({f"{i}.ptx": PTX for i in range(2000)}))
+        process = subprocess.Popen([CUDEPLOY, "inspect", "a.tar.gz"], cwd=self.root, stdout=subprocess.DEVNULL)
+        children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        found = []
+        while not found and process.poll() is None:
+            try:
+                found = children.read_text().split()
+            except OSError:
+                break
+        process.kill()
+        process.wait()
+        for _ in range(100):
+            left = [child for child in found if pathlib.Path(f"/proc/{child}").exists()
+                    and " Z " not in pathlib.Path(f"/proc/{child}/stat").read_text()]
+            if not left:
+                break
+            time.sleep(0.1)
+        self.assertEqual(left, [])
+
+
+class LinkKit(Cli):
+    def test_writes_a_kit_and_says_what(self):
+        archives = [path for pattern in ("cuda/lib64", "cuda/lib", "cuda/targets/x86_64-linux/lib")
+                    for path in pathlib.Path("/usr/local").glob(f"{pattern}/libcudart_static.a")]
+        if not archives:
+            self.skipTest("no CUDA toolkit with libcudart_static.a in its usual place")
+        result = self.run_it("link-kit", "--cudart", str(archives[0]), "-o", "kit")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertRegex(result.stdout.splitlines()[0], r": CUDA \d+ runtime for \w+, generation \d+_\d+, \d+ names routed$")
+        kit = json.loads((self.root / "kit/link-kit.json").read_text())
+        self.assertEqual(kit["schema"], "cudeploy/link-kit/1")
+
+    def test_no_archive_is_2(self):
+        self.write("libcudart_static.a", "hello")
+        for archive in ("gone.a", "libcudart_static.a"):
+            result = self.run_it("link-kit", "--cudart", archive, "-o", "kit")
+            self.assertEqual(result.returncode, 2)
+            self.assertIn(f"{archive}: error: ", result.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
