@@ -1,5 +1,6 @@
-/* What the CUDA runtime does for a program, done by hand: find the driver, make a context, load the device code, look the
- * kernel up, launch it. Nothing of CUDA is linked; the program starts on every machine and needs only the driver. */
+/* What the CUDA runtime does for a program, done by hand: find the driver, make a context, load the device code, look
+ * the kernel up, launch it. Nothing of CUDA is linked; the program starts on every machine and needs only the driver.
+ */
 #include <cuda.h>
 #include <dlfcn.h>
 #include <stdio.h>
@@ -85,7 +86,8 @@ int main(void) {
   }
   if (failed("cuInit", error)) return 1;
 
-  /* 3. A context: the process on the GPU. The primary one is that of the runtime, so libraries that use the runtime share it. */
+  /* 3. A context: the process on the GPU. The primary one is that of the runtime, so libraries that use the runtime
+   * share it. */
   if (failed("cuDeviceGet", get_device(&device, 0))) return 1;
   if (failed("cuDevicePrimaryCtxRetain", retain_context(&context, device))) return 1;
   if (failed("cuCtxSetCurrent", set_context(context))) return 1;

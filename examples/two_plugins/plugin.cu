@@ -4,7 +4,8 @@
 
 // The two halves that nvcc makes of kernel<<<blocks, threads>>>(): the caller's side notes the configuration in its
 // runtime, the kernel's side takes it from its own. They are the same runtime, or the launch is lost.
-extern "C" unsigned __cudaPushCallConfiguration(dim3 blocks, dim3 threads, size_t shared_bytes, struct CUstream_st* stream);
+extern "C" unsigned __cudaPushCallConfiguration(dim3 blocks, dim3 threads, size_t shared_bytes,
+                                                struct CUstream_st* stream);
 extern "C" cudaError_t __cudaPopCallConfiguration(dim3* blocks, dim3* threads, size_t* shared_bytes, void* stream);
 
 namespace {

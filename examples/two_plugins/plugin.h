@@ -7,7 +7,8 @@ extern "C" {
 #endif
 
 struct plugin {
-  /** First half of a kernel call: notes blocks, threads and stream for the kernel that comes. CUDA error, 0 = success. */
+  /** First half of a kernel call: notes blocks, threads and stream for the kernel that comes. CUDA error, 0 = success.
+   */
   int (*configure_launch)(unsigned blocks, unsigned threads);
   /** Second half: takes what was noted; fills both. CUDA error: 52 = missing configuration. */
   int (*take_launch)(unsigned* blocks, unsigned* threads);

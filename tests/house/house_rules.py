@@ -137,6 +137,8 @@ def no_machine_in_files(source: Path, files: list[str]):
                 if host.lower() not in DOCUMENT_HOSTS:
                     yield f"{path}:{number}: a host that is no document's: {host}"
             for match in MACHINE_PATHS.finditer(line):
+                if match.group().startswith("/home/ci/") and path.startswith("tests/audit/"):
+                    continue  # somebody's build server, in a case of a rule about such paths
                 yield f"{path}:{number}: a path of one machine: {line[match.start():match.start() + 40]}"
 
 
