@@ -334,8 +334,9 @@ void coverage_table(std::string& out, const Audit& audit, const Ink& ink) {
     if (has_judged_code(file)) files.push_back(&file);
   if (audit.policy.gpus.empty() || files.empty()) return;
 
+  constexpr std::size_t widest = 40;  // a longer path has a line of its own
   std::size_t first = 6;
-  for (const FileRecord* file : files) first = std::max(first, columns(printable(file->path)));
+  for (const FileRecord* file : files) first = std::max(first, std::min(columns(printable(file->path)), widest));
   struct Column {
     std::string name, number, driver;
     std::size_t width = 0;
@@ -366,7 +367,9 @@ void coverage_table(std::string& out, const Audit& audit, const Ink& ink) {
   }
 
   auto row = [&](std::string_view label, auto cell) {
-    std::string text = "  " + padded(std::string(label), first);
+    bool apart = columns(label) > first;
+    std::string text =
+        "  " + (apart ? std::string(label) + "\n  " + padded("", first) : padded(std::string(label), first));
     for (std::size_t i = 0; i < table.size(); ++i) text += "  " + cell(i);
     while (text.ends_with(' ')) text.pop_back();
     out += text + "\n";

@@ -116,6 +116,13 @@ TEST_F(AuditReport, TheTableShowsEachWantedGpu) {
   EXPECT_TRUE(has_line(text, "  driver         -       580.65.06  580.65.06")) << text;
 }
 
+TEST_F(AuditReport, ALongPathHasALineOfItsOwn) {
+  record.files[0].path = std::string(60, 'x');
+  std::string text = audit_text({record, policy, Stage::package, judgement}, false);
+  EXPECT_TRUE(has_line(text, "  " + std::string(60, 'x') + "\n" + std::string(44, ' ') + "none    native     JIT"))
+      << text;
+}
+
 TEST_F(AuditReport, PartOfTheCodeIsNotNothing) {
   record.files[0].fat_binaries[1].images = {image(ImageKind::cubin, 90)};
   std::string text = audit_text({record, policy, Stage::package, judgement}, false);
