@@ -323,6 +323,25 @@ int link_kit(const LinkKitArguments& arguments) {
 
 // ---- the command line ---------------------------------------------------------------------------------------
 
+/// The words after the program's name, last first, as CLI11 wants them. It takes `--option=` for an option whose value
+/// is the next word; a build system that fills in an empty value means the empty value.
+std::vector<std::string> words_of(int argc, char** argv) {
+  std::vector<std::string> words;
+  bool options = true;
+  for (int i = 1; i < argc; ++i) {
+    std::string text = argv[i];
+    if (text == "--") options = false;
+    if (options && text.size() > 3 && text.starts_with("--") && text.find('=') == text.size() - 1) {
+      text.pop_back();
+      words.push_back(text);
+      text.clear();
+    }
+    words.push_back(text);
+  }
+  std::reverse(words.begin(), words.end());
+  return words;
+}
+
 int run(int argc, char** argv) {
   CLI::App app("What is inside a CUDA binary or package, and would it run elsewhere?", "cudeploy");
   app.require_subcommand(1);
@@ -381,7 +400,7 @@ int run(int argc, char** argv) {
       ->type_name("DIR");
 
   try {
-    app.parse(argc, argv);
+    app.parse(words_of(argc, argv));
     if (*audit_command && audited.install_rpath && audited.stage != "link")
       throw CLI::ValidationError("--install-rpath", "is only for --stage link");
   } catch (const CLI::ParseError& error) {

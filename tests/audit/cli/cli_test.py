@@ -215,6 +215,12 @@ class Usage(Cli):
         self.assertEqual(wrong.returncode, 2)
         self.assertIn("hint: did you mean missing-ptx?", wrong.stderr)
 
+    def test_an_empty_value_is_a_value(self):
+        self.write("a.ptx", PTX)
+        for rpath in (["--install-rpath="], ["--install-rpath", ""], ["--install-rpath=$ORIGIN/../lib:/opt/x y"]):
+            result = self.run_it("audit", "--stage", "link", *rpath, "a.ptx")
+            self.assertEqual(result.returncode, 0, result.stderr)
+
     def test_a_path_may_look_like_an_option(self):
         self.write("--payloads", PTX)
         self.assertEqual(self.paths("--", "--payloads"), ["--payloads"])
