@@ -344,8 +344,11 @@ ImageFit fit(const FatBinary& container, const Image& image, GpuTarget gpu) {
 
 bool is_judged(const FatBinary& container) {
   if (!container.loadable) return false;
-  return std::any_of(container.images.begin(), container.images.end(),
-                     [](const Image& image) { return image.kernel_count.value_or(1) > 0; });
+  // An entry too damaged to tell its architecture is a problem of the file, no code that somebody could launch.
+  const auto may_have_kernels = [](const Image& image) {
+    return image.kernel_count.value_or(1) > 0 && (image.kind != ImageKind::other || image.arch);
+  };
+  return std::any_of(container.images.begin(), container.images.end(), may_have_kernels);
 }
 
 ContainerFit fit(const FatBinary& container, GpuTarget gpu) {

@@ -269,9 +269,9 @@ int audit(const AuditArguments& arguments) {
 
 // ---- explain, link-kit --------------------------------------------------------------------------------------
 
-int explain(const std::string& word) {
+int explain(const std::string& word, const std::string& format) {
   if (word.empty()) {
-    print(rule_list());
+    print(format == "markdown" ? rules_markdown() : rule_list());
     return clean;
   }
   const Rule* rule = find_rule(word);
@@ -386,6 +386,10 @@ int run(int argc, char** argv) {
   std::string word;
   CLI::App* explain_command = app.add_subcommand("explain", "say what a rule finds, why, and what to do");
   explain_command->add_option("rule", word, "id or name; none: list all")->type_name("RULE");
+  std::string page_format = "text";
+  explain_command->add_option("--format", page_format, "of the list: text (default), or markdown with all pages")
+      ->check(CLI::IsMember({"text", "markdown"}).description(""))
+      ->type_name("FORMAT");
 
   LinkKitArguments linked;
   CLI::App* link_kit_command = app.add_subcommand("link-kit", "write what a link needs to join the one runtime state");
@@ -403,6 +407,8 @@ int run(int argc, char** argv) {
     app.parse(words_of(argc, argv));
     if (*audit_command && audited.install_rpath && audited.stage != "link")
       throw CLI::ValidationError("--install-rpath", "is only for --stage link");
+    if (*explain_command && !word.empty() && page_format != "text")
+      throw CLI::ValidationError("--format", "markdown is for all rules, without RULE");
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) {  // help or version
       std::string text = error.get_name() == "CallForVersion" ? std::string(error.what()) + "\n" : "";
@@ -423,7 +429,7 @@ int run(int argc, char** argv) {
 
   if (*inspect_command) return inspect(inspected);
   if (*audit_command) return audit(audited);
-  if (*explain_command) return explain(word);
+  if (*explain_command) return explain(word, page_format);
   return link_kit(linked);
 }
 

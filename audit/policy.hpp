@@ -30,7 +30,8 @@ struct Policy {
 /// found, hint.
 Policy load_policy(const std::string& name_or_path);
 
-/// "80,90,120" -> targets. Throws std::runtime_error naming the word, with the nearest right one.
+/// "80,90,120" -> targets. Throws std::runtime_error naming the word, with the nearest right one; the
+/// message speaks of --gpus.
 std::vector<GpuTarget> parse_gpus(const std::string& list);
 
 /// Checks the form of a driver version, "535.54" or "535.54.03". Throws std::runtime_error.

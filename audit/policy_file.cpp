@@ -21,9 +21,9 @@ namespace {
 constexpr std::array<std::string_view, 4> keys = {"driver", "gpus", "provided", "severity"};
 constexpr std::array<std::string_view, 4> severities = {"error", "info", "off", "warning"};
 
-/// All messages of this file: what is wrong where, and what would be right.
+/// All messages of this file: where ("file:line: error"), what is wrong, and what would be right.
 [[noreturn]] void fail(const std::string& where, const std::string& what, const std::string& hint = {}) {
-  std::string message = where.empty() ? what : where + ": " + what;
+  std::string message = where + ": " + what;
   if (!hint.empty()) message += "\nhint: " + hint;
   throw std::runtime_error(message);
 }
@@ -116,9 +116,9 @@ class PolicyFile {
   }
 
  private:
-  /// "file:line: key"
+  /// "file:line: error: key"
   std::string at(const toml::node& node, std::string_view key) const {
-    std::string where = fmt::format("{}:{}", path_, node.source().begin.line);
+    std::string where = fmt::format("{}:{}: error", path_, node.source().begin.line);
     if (!key.empty()) where += fmt::format(": {}", key);
     return where;
   }
@@ -209,13 +209,14 @@ Policy load_policy(const std::string& name_or_path) {
   if (!file) {
     constexpr std::array<std::string_view, 1> names = {"default"};
     const auto right = nearest(name_or_path, names);
-    fail("", fmt::format("{}: cannot be opened, and no policy has this name", name_or_path),
+    fail(name_or_path + ": error", "cannot be opened, and no policy has this name",
          right ? "did you mean 'default'?" : "a policy is 'default' or the path of a TOML file");
   }
   std::string content(static_cast<std::size_t>(largest_file) + 1, '\0');
   file.read(content.data(), static_cast<std::streamsize>(content.size()));
-  if (file.gcount() > largest_file) fail(name_or_path, "expected a policy file of at most 1 MiB, found a larger one");
-  if (file.bad() || (file.gcount() == 0 && !file.eof())) fail(name_or_path, "cannot be read as a file");
+  if (file.gcount() > largest_file)
+    fail(name_or_path + ": error", "expected a policy file of at most 1 MiB, found a larger one");
+  if (file.bad() || (file.gcount() == 0 && !file.eof())) fail(name_or_path + ": error", "cannot be read as a file");
   content.resize(static_cast<std::size_t>(file.gcount()));
   toml::table root;
   try {
@@ -224,7 +225,7 @@ Policy load_policy(const std::string& name_or_path) {
     std::string what(error.description());
     if (!what.empty()) what[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(what[0])));
     while (what.ends_with('.')) what.pop_back();
-    fail(fmt::format("{}:{}", name_or_path, error.source().begin.line), what);
+    fail(fmt::format("{}:{}: error", name_or_path, error.source().begin.line), what);
   }
   return PolicyFile(name_or_path, root).read();
 }
@@ -238,8 +239,9 @@ std::vector<GpuTarget> parse_gpus(const std::string& list) {
     const auto blank = [](char c) { return c == ' ' || c == '\t'; };
     while (!word.empty() && blank(word.front())) word.erase(0, 1);
     while (!word.empty() && blank(word.back())) word.pop_back();
-    if (word.empty()) fail("", fmt::format("expected compute capabilities such as 80,90,120, found '{}'", list));
-    gpus.push_back(parse_gpu("", word));
+    if (word.empty())
+      fail("--gpus: error", fmt::format("expected compute capabilities such as 80,90,120, found '{}'", list));
+    gpus.push_back(parse_gpu("--gpus: error", word));
     if (end == list.size()) break;
     begin = end + 1;
   }
@@ -247,6 +249,6 @@ std::vector<GpuTarget> parse_gpus(const std::string& list) {
   return gpus;
 }
 
-std::string parse_driver(const std::string& version) { return checked_driver("", version); }
+std::string parse_driver(const std::string& version) { return checked_driver("--driver: error", version); }
 
 }  // namespace cudeploy

@@ -519,12 +519,67 @@ std::string audit_json(const Audit& audit) {
   return out.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
+namespace {
+
+std::string_view stages_of(const Rule& rule) {
+  if (rule.at_link && rule.at_package) return "link, package";
+  return rule.at_link ? "link" : "package";
+}
+
+/// Breaks at blanks so that no line is longer than `width`, each line indented; widths in bytes.
+std::string wrapped(std::string_view text, std::size_t width, std::size_t indent) {
+  std::string result, line;
+  const auto flush = [&] {
+    if (!line.empty()) result += std::string(indent, ' ') + line + "\n";
+    line.clear();
+  };
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(' '), text.size());
+    const std::string_view word = text.substr(0, end);
+    if (!line.empty() && indent + line.size() + 1 + word.size() > width) flush();
+    if (!line.empty()) line += ' ';
+    line += word;
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  flush();
+  return result;
+}
+
+}  // namespace
+
 std::string rule_text(const Rule& rule, bool colour) {
+  constexpr std::size_t width = 100;
   Ink ink(colour);
-  std::string stages = rule.at_link && rule.at_package ? "link, package" : rule.at_link ? "link" : "package";
-  return fmt::format("{} {} ({}, stage {}, since {})\n\n{}\n\n{}\n{}\n\n{}\n{}\n\n{}\n{}\n", ink.bold(rule.id),
-                     ink.bold(rule.name), severity_name(rule.severity), stages, rule.since, rule.summary,
-                     ink.bold("why"), rule.why, ink.bold("fix"), rule.fix, ink.bold("source"), rule.source);
+  std::string page = fmt::format("{} {} ({}, stage {}, since {})\n\n", ink.bold(rule.id), ink.bold(rule.name),
+                                 severity_name(rule.severity), stages_of(rule), rule.since);
+  page += wrapped(rule.summary, width, 0);
+  for (const auto& [title, text] :
+       {std::pair(std::string_view("why"), rule.why), {"fix", rule.fix}, {"source", rule.source}})
+    page += fmt::format("\n{}\n{}", ink.bold(title), wrapped(text, width, 2));
+  return page;
+}
+
+std::string rules_markdown() {
+  std::string page =
+      "# Rules\n\n"
+      "Written by `cudeploy explain --format markdown`; a test keeps it true. Each binary gets one verdict from each\n"
+      "rule: clean, flagged, or not applicable with the reason. A policy changes a severity by\n"
+      "`severity.<name> = \"error\" | \"warning\" | \"info\" | \"off\"`.\n\n"
+      "| id | name | severity | stages | what it finds |\n|---|---|---|---|---|\n";
+  for (const Rule& rule : all_rules()) {
+    std::string anchor = fmt::format("{}-{}", rule.id, rule.name);
+    for (char& c : anchor)
+      if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+    page += fmt::format("| {} | [{}](#{}) | {} | {} | {} |\n", rule.id, rule.name, anchor, severity_name(rule.severity),
+                        stages_of(rule), rule.summary);
+  }
+  for (const Rule& rule : all_rules()) {
+    page += fmt::format("\n## {} {}\n\n{}\n\n", rule.id, rule.name, rule.summary);
+    page += fmt::format("Severity: {}. Stages: {}. Since: {}.\n\n", severity_name(rule.severity), stages_of(rule),
+                        rule.since);
+    page += fmt::format("**Why.** {}\n\n**Fix.** {}\n\n**Source.** {}\n", rule.why, rule.fix, rule.source);
+  }
+  return page;
 }
 
 std::string rule_list() {

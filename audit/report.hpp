@@ -34,4 +34,7 @@ std::string audit_json(const Audit& audit);
 std::string rule_text(const Rule& rule, bool colour);
 std::string rule_list();
 
+/// All rules as one page, audit/RULES.md.
+std::string rules_markdown();
+
 }  // namespace cudeploy

@@ -91,13 +91,6 @@ std::span<const Rule> all_rules();
 /// By id or by name; null when there is none.
 const Rule* find_rule(std::string_view id_or_name);
 
-/// The page of a rule: for the terminal, and as Markdown with a heading that links can point to.
-std::string explain_text(const Rule& rule);
-std::string explain_markdown(const Rule& rule);
-
-/// All pages: audit/RULES.md.
-std::string rules_markdown();
-
 /// Judges all bundles. Pure: the same input gives the same output on every machine.
 Judgement judge(std::span<const Bundle> bundles, const Policy& policy, Stage stage,
                 const std::optional<std::vector<std::string>>& install_rpath);

@@ -11,7 +11,8 @@ Verdict check(const Subject& subject) {
   if (problems.empty()) return Verdict::clean();
   std::string message = problems.front().message;
   if (problems.front().offset) message += fmt::format(" (at offset {:#x})", *problems.front().offset);
-  if (problems.size() > 1) message += fmt::format(", and {} more problems", problems.size() - 1);
+  if (problems.size() > 1)
+    message += fmt::format(", and {} more {}", problems.size() - 1, problems.size() == 2 ? "problem" : "problems");
   return Verdict::flagged(
       {{std::move(message), "build or copy the file again; 'cudeploy inspect' lists every problem", {}}});
 }

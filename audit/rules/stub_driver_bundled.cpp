@@ -12,7 +12,7 @@ Verdict check(const Subject& subject) {
   if (!is_loadable(file)) return Verdict::not_applicable("is not loaded into a process");
   if (!file.vendor || file.vendor->role != Vendor::Role::driver_stub) return Verdict::clean();
   return Verdict::flagged(
-      {{fmt::format("is the toolkit's stub of {} ({})", file.vendor->name, file.vendor->evidence),
+      {{fmt::format("is a stub for the linker, {} ({})", file.vendor->name, file.vendor->evidence),
         "leave it out: it is for the linker only, and the driver of the target machine brings the real one",
         {}}});
 }

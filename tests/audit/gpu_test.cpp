@@ -155,6 +155,8 @@ TEST(Coverage, IsTheWorstOverFatBinariesWithKernels) {
   EXPECT_EQ(found.worst, Fit::none);
   ASSERT_EQ(found.uncovered.size(), 1u);
   EXPECT_EQ(found.uncovered[0], &file.fat_binaries[0]);
+  file.fat_binaries = {container({"unknown_?"}), container({"unknown_90"})};
+  EXPECT_EQ(coverage(file, {9, 0}).listed, 1u) << "an entry too damaged to tell its architecture";
   EXPECT_EQ(coverage(FileRecord{}, {9, 0}).judged(), 0u);
   EXPECT_EQ(coverage(FileRecord{}, {9, 0}).worst, Fit::none);
 }

@@ -77,58 +77,67 @@ TEST_F(PolicyTest, ReadsEveryForm) {
 }
 
 TEST_F(PolicyTest, NamesFileLineAndTheNearestRightWord) {
-  EXPECT_EQ(error("\ngpu = [90]\n"), "p.toml:2: unknown key 'gpu'\nhint: did you mean 'gpus'?");
-  EXPECT_EQ(error("colour = 1\n"), "p.toml:1: unknown key 'colour'\nhint: one of driver, gpus, provided, severity");
+  EXPECT_EQ(error("\ngpu = [90]\n"), "p.toml:2: error: unknown key 'gpu'\nhint: did you mean 'gpus'?");
+  EXPECT_EQ(error("colour = 1\n"),
+            "p.toml:1: error: unknown key 'colour'\nhint: one of driver, gpus, provided, severity");
   EXPECT_EQ(error("severity.missing-pxt = \"off\"\n"),
-            "p.toml:1: severity: no rule is called 'missing-pxt'\nhint: did you mean 'missing-ptx'?");
-  EXPECT_EQ(error("[severity]\nmissing-ptx = \"warn\"\n"),
-            "p.toml:2: severity.missing-ptx: expected error, warning, info or off, found 'warn'\nhint: did you mean "
-            "'warning'?");
+            "p.toml:1: error: severity: no rule is called 'missing-pxt'\nhint: did you mean 'missing-ptx'?");
+  EXPECT_EQ(
+      error("[severity]\nmissing-ptx = \"warn\"\n"),
+      "p.toml:2: error: severity.missing-ptx: expected error, warning, info or off, found 'warn'\nhint: did you mean "
+      "'warning'?");
   EXPECT_EQ(error("severity.missing-ptx = \"off\"\nseverity.CD401 = \"off\"\n").substr(0, 9), "p.toml:1:");
-  EXPECT_TRUE(error("gpus = [\"sm_90a\"]\n")
-                  .starts_with("p.toml:1: gpus: expected a compute capability such as 90 or 9.0, found 'sm_90a'\nhint: "
-                               "a GPU is named by its "
-                               "number alone: 90"));
   EXPECT_TRUE(
-      error("gpus = [\n  80,\n  99,\n]\n")
-          .starts_with(
-              "p.toml:3: gpus: no known GPU has the compute capability '99'\nhint: did you mean 89? known are 35,"));
+      error("gpus = [\"sm_90a\"]\n")
+          .starts_with("p.toml:1: error: gpus: expected a compute capability such as 90 or 9.0, found 'sm_90a'\nhint: "
+                       "a GPU is named by its "
+                       "number alone: 90"));
+  EXPECT_TRUE(error("gpus = [\n  80,\n  99,\n]\n")
+                  .starts_with("p.toml:3: error: gpus: no known GPU has the compute capability '99'\nhint: did you "
+                               "mean 89? known are 35,"));
 }
 
 TEST_F(PolicyTest, NamesTheTypeThatIsWrong) {
-  EXPECT_EQ(error("gpus = \"90\"\n"), "p.toml:1: gpus: expected an array, found string");
+  EXPECT_EQ(error("gpus = \"90\"\n"), "p.toml:1: error: gpus: expected an array, found string");
   EXPECT_EQ(error("gpus = [true]\n"),
-            "p.toml:1: gpus: expected a number such as 90 or a string such as \"9.0\", found boolean");
-  EXPECT_EQ(error("driver = 535.54\n"), "p.toml:1: driver: expected a string, found floating-point");
-  EXPECT_EQ(error("driver = \"535\"\n"),
-            "p.toml:1: driver: expected a driver version of two or three numbers, found '535'\nhint: write it as "
-            "nvidia-smi prints it, for example 535.54 or 535.54.03");
-  EXPECT_EQ(error("severity = 1\n"), "p.toml:1: severity: expected a table, severity.<rule> = \"off\", found integer");
-  EXPECT_EQ(error("severity.missing-ptx = 1\n"), "p.toml:1: severity.missing-ptx: expected a string, found integer");
-  EXPECT_EQ(error("provided = [\"/usr/lib/libz.so.1\"]\n"),
-            "p.toml:1: provided: expected a soname such as libcublas.so.12, found '/usr/lib/libz.so.1'\nhint: the "
-            "loader asks for a name, not for a path");
+            "p.toml:1: error: gpus: expected a number such as 90 or a string such as \"9.0\", found boolean");
+  EXPECT_EQ(error("driver = 535.54\n"), "p.toml:1: error: driver: expected a string, found floating-point");
+  EXPECT_EQ(
+      error("driver = \"535\"\n"),
+      "p.toml:1: error: driver: expected a driver version of two or three numbers, found '535'\nhint: write it as "
+      "nvidia-smi prints it, for example 535.54 or 535.54.03");
+  EXPECT_EQ(error("severity = 1\n"),
+            "p.toml:1: error: severity: expected a table, severity.<rule> = \"off\", found integer");
+  EXPECT_EQ(error("severity.missing-ptx = 1\n"),
+            "p.toml:1: error: severity.missing-ptx: expected a string, found integer");
+  EXPECT_EQ(
+      error("provided = [\"/usr/lib/libz.so.1\"]\n"),
+      "p.toml:1: error: provided: expected a soname such as libcublas.so.12, found '/usr/lib/libz.so.1'\nhint: the "
+      "loader asks for a name, not for a path");
 }
 
 TEST_F(PolicyTest, BrokenTomlAndMissingFiles) {
   EXPECT_TRUE(error("gpus = [\n").starts_with("p.toml:")) << error("gpus = [\n");
-  EXPECT_EQ(thrown([&] { load_policy((folder_ / "none.toml").string()); }),
-            (folder_ / "none.toml").string() +
-                ": cannot be opened, and no policy has this name\nhint: a policy is 'default' or the path of a TOML "
-                "file");
+  EXPECT_EQ(
+      thrown([&] { load_policy((folder_ / "none.toml").string()); }),
+      (folder_ / "none.toml").string() +
+          ": error: cannot be opened, and no policy has this name\nhint: a policy is 'default' or the path of a TOML "
+          "file");
   EXPECT_EQ(thrown([] { load_policy("defualt"); }),
-            "defualt: cannot be opened, and no policy has this name\nhint: did you mean 'default'?");
-  EXPECT_EQ(thrown([&] { load_policy(folder_.string()); }), folder_.string() + ": cannot be read as a file");
-  EXPECT_EQ(error(std::string(2 << 20, ' ')), "p.toml: expected a policy file of at most 1 MiB, found a larger one");
+            "defualt: error: cannot be opened, and no policy has this name\nhint: did you mean 'default'?");
+  EXPECT_EQ(thrown([&] { load_policy(folder_.string()); }), folder_.string() + ": error: cannot be read as a file");
+  EXPECT_EQ(error(std::string(2 << 20, ' ')),
+            "p.toml: error: expected a policy file of at most 1 MiB, found a larger one");
 }
 
 TEST(PolicyWords, GpusOfTheCommandLine) {
   EXPECT_EQ(parse_gpus("120,80, 9.0,80"), (std::vector<GpuTarget>{{8, 0}, {9, 0}, {12, 0}}));
-  EXPECT_EQ(thrown([] { parse_gpus("80,,90"); }), "expected compute capabilities such as 80,90,120, found '80,,90'");
-  EXPECT_EQ(thrown([] { parse_gpus(""); }), "expected compute capabilities such as 80,90,120, found ''");
+  EXPECT_EQ(thrown([] { parse_gpus("80,,90"); }),
+            "--gpus: error: expected compute capabilities such as 80,90,120, found '80,,90'");
+  EXPECT_EQ(thrown([] { parse_gpus(""); }), "--gpus: error: expected compute capabilities such as 80,90,120, found ''");
   EXPECT_TRUE(thrown([] {
                 parse_gpus("8O");
-              }).starts_with("no known GPU has the compute capability '8O'\nhint: did you mean 80?"));
+              }).starts_with("--gpus: error: no known GPU has the compute capability '8O'\nhint: did you mean 80?"));
   EXPECT_TRUE(thrown([] { parse_gpus("90-real"); }).ends_with("a GPU is named by its number alone: 90"));
   for (const char* bad : {"9", "9.00", "1000", "-90", "9.0.0", "90 80", "all", "100000000000000000000"})
     EXPECT_NE(thrown([&] { parse_gpus(bad); }), "no error") << bad;
