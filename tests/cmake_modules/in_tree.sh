@@ -12,6 +12,20 @@ version=$(cmake --version | sed -n 's/^cmake version \([0-9]*\.[0-9]*\).*/\1/p')
 [ "$version" != 3.24 ] || { echo "not tried: cudeploy itself is built with CMake 3.25 or newer"; exit 0; }
 must_pass configure "$here/in_tree" "$work/folder" -DCUDEPLOY_SOURCE="$CUDEPLOY_SOURCE"
 must_pass configure "$here/in_tree" "$work/fetched" -DCUDEPLOY_SOURCE="$CUDEPLOY_SOURCE" -DMETHOD=FetchContent
+# What the build assumes of a kit before it is written is what the kit says.
+archive=$(sed -n 's/.*"--cudart" "\{0,1\}\([^" ]*\).*/\1/p; s/.*--cudart \([^ ]*\) .*/\1/p' "$work/folder/build.ninja" | head -n 1)
+for anchor in exported hidden; do
+  must_pass "$CUDEPLOY_PREFIX/bin/cudeploy" link-kit --cudart "$archive" -o "$work/kit" --anchor $anchor
+  python3 - "$work/kit/link-kit.json" "$work/folder/build.ninja" << 'PYTHON' || exit 1
+import json, sys
+kit = json.load(open(sys.argv[1]))
+ninja = open(sys.argv[2]).read()
+for key in ("sources", "include_directories", "compile_options", "link_options", "libraries"):
+    for item in kit[key]:
+        if item.rsplit("/", 1)[-1] not in ninja:
+            sys.exit(f"{sys.argv[1]}: {key} has {item}, which the in-tree build (cmake_modules/unified_runtime.cmake) does not know")
+PYTHON
+done
 [ "${2:-}" = build ] || exit 0
 
 must_pass cmake --build "$work/fetched"
@@ -23,19 +37,4 @@ tar -tzf "$work/fetched/in_tree-1.0-Linux.tar.gz" | sort > "$log"
 output_has bin/app share/in_tree/cudeploy-audit.json
 output_lacks bin/cudeploy share/cudeploy
 
-# What the build assumes of a kit before it is written is what the kit says.
-for kind in cudeploy_runtime cudeploy_runtime_hidden; do
-  kit=$work/fetched/program/cudeploy/$kind
-  [ -d "$kit" ] || kit=$(dirname "$(find "$work/fetched" -path "*/$kind/link-kit.json")")
-  python3 - "$kit/link-kit.json" "$work/fetched/build.ninja" << 'PYTHON' || exit 1
-import json, sys
-kit = json.load(open(sys.argv[1]))
-ninja = open(sys.argv[2]).read()
-for key in ("sources", "include_directories", "compile_options", "link_options", "libraries"):
-    for item in kit[key]:
-        name = item.rsplit("/", 1)[-1]
-        if name not in ninja:
-            sys.exit(f"{sys.argv[1]}: {key} has {item}, which the build does not know")
-PYTHON
-done
 echo "in_tree: same names, built and packed"
