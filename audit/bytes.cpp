@@ -54,7 +54,7 @@ std::size_t FileBytes::read(std::uint64_t offset, std::span<std::byte> out) cons
 }
 
 std::size_t MemoryBytes::read(std::uint64_t offset, std::span<std::byte> out) const {
-  if (offset >= memory_.size()) return 0;
+  if (offset >= memory_.size() || out.empty()) return 0;
   std::size_t count = std::min<std::uint64_t>(out.size(), memory_.size() - offset);
   std::memcpy(out.data(), memory_.data() + offset, count);
   return count;

@@ -346,7 +346,8 @@ std::optional<CubinFacts> read_cubin_facts(const Bytes& bytes, Extent where, Cub
     }
   } else {
     facts.arch = header->e_flags & 0xff;
-    facts.arch_specific = (header->e_flags & 0x800) != 0;
+    // Below sm_90 there is no such variant: CUDA 9.0 set the bit for sm_60, and meant something else.
+    facts.arch_specific = facts.arch >= 90 && (header->e_flags & 0x800) != 0;
     if (header->e_version >= 20) facts.toolkit = fmt::format("{}.{}", header->e_version / 10, header->e_version % 10);
   }
   if (facts.arch_specific) {

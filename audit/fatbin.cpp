@@ -89,6 +89,7 @@ class Window final : public Bytes {
   std::uint64_t size() const override { return source_.size(); }
 
   std::size_t read(std::uint64_t offset, std::span<std::byte> out) const override {
+    if (out.empty()) return 0;
     if (covers(block_at_, block_filled_, offset, out.size())) {
       std::memcpy(out.data(), block_.data() + (offset - block_at_), out.size());
       return out.size();

@@ -25,7 +25,7 @@ class Scanner {
   /// The next word that starts with a dot at the place where a directive can be (not inside `ld.global`), its
   /// dot included; "" at the end. What else stands between is passed over.
   std::string_view next_directive() {
-    bool after_word = false;
+    bool after_word = at_ > 0 && is_word(text_[at_ - 1]);
     while (at_ < text_.size()) {
       if (skip_blank()) {
         after_word = false;

@@ -102,6 +102,8 @@ TEST(Cubin, OfOldFlagsTellsItsVariant) {
   Elf64_Ehdr header;
   std::memcpy(&header, bytes.data(), sizeof header);
   put(bytes, offsetof(Elf64_Ehdr, e_flags), header.e_flags | 0x800);
+  EXPECT_EQ(facts(bytes).variant, "");  // sm_80 has no variant, whatever the bit meant then
+  put(bytes, offsetof(Elf64_Ehdr, e_flags), (header.e_flags & ~0xffu) | 0x800 | 90);
   EXPECT_EQ(facts(bytes).variant, "a");
   bytes = image_of("add_sm90.fatbin", 0);
   std::memcpy(&header, bytes.data(), sizeof header);
