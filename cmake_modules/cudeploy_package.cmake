@@ -195,8 +195,8 @@ macro(_cudeploy_describe_packages driver_depends)
   _cudeploy_join_words(CPACK_DEBIAN_PACKAGE_${_cudeploy_weight} "libcuda1 | libcuda.so.1")
   if(_cudeploy_weight STREQUAL "DEPENDS")
     _cudeploy_join_words(CPACK_RPM_PACKAGE_REQUIRES "libcuda.so.1()(64bit)")
-  else()
-    _cudeploy_join_words(CPACK_RPM_PACKAGE_RECOMMENDS "libcuda.so.1()(64bit)")
+  else()  # CPack has no variable for what an RPM package recommends
+    string(APPEND CPACK_RPM_SPEC_MORE_DEFINE "\nRecommends: libcuda.so.1()(64bit)")
   endif()
   # rpm would else require the driver of whatever links it, offer the bundled libcudart to the whole system, and
   # rewrite NVIDIA's archives when it strips them, which their licence forbids.
