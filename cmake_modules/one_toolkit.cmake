@@ -118,8 +118,8 @@ function(_cudeploy_library_version result library include)
     set(folder "${CMAKE_BINARY_DIR}/CMakeFiles/cudeploy/toolkit")
     set(source "${folder}/version_${key}.cpp")
     file(WRITE "${source}" "#include <cuda_runtime_api.h>\n#include <cstdio>\n"
-      "int main() {\n  int version = 0;\n  if (cudaRuntimeGetVersion(&version) != cudaSuccess) return 1;\n"
-      "  std::printf(\"%d\", version);\n}\n")
+      "int main() {\n  int version = 0;\n  const int error = cudaRuntimeGetVersion(&version);\n"
+      "  if (error == cudaSuccess) std::printf(\"%d\", version);\n  return error;\n}\n")
     set(system_libraries "")
     if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
       set(system_libraries pthread dl rt)
@@ -130,22 +130,28 @@ function(_cudeploy_library_version result library include)
       LINK_LIBRARIES "${real}" ${system_libraries}
       OUTPUT_VARIABLE output COPY_FILE "${program}" COPY_FILE_ERROR copy_error)
     set(answer "")
+    set(failed "")
     if(compiled AND NOT copy_error)
       cmake_path(GET real PARENT_PATH library_folder)
       execute_process(COMMAND "${CMAKE_COMMAND}" -E env "LD_LIBRARY_PATH=${library_folder}" "${program}"
         OUTPUT_VARIABLE answer RESULT_VARIABLE failed ERROR_VARIABLE output)
     endif()
-    if(NOT answer MATCHES "^[0-9]+$")
+    if(compiled AND failed EQUAL 35)
+      # Before CUDA 12 the runtime asks the driver first, and this machine has none.
+      _cudeploy_version_by_names(version "${real}" "${include}")
+    elseif(NOT answer MATCHES "^[0-9]+$")
       message(FATAL_ERROR "cudeploy: ${library}: this CUDA runtime does not answer cudaRuntimeGetVersion, built against \
 ${include}\n${output}\n  hint: is it a CUDA runtime of this platform, and do the headers belong to it?")
     endif()
-    _cudeploy_dotted_version(version ${answer})
+    if(answer MATCHES "^[0-9]+$")
+      _cudeploy_dotted_version(version ${answer})
+    endif()
   endif()
   set(_CUDEPLOY_LIBRARY_VERSION_${key} "${version}" CACHE INTERNAL "version of ${library}")
   set(${result} "${version}" PARENT_SCOPE)
 endfunction()
 
-# Nothing can be run when cross-compiling: a runtime as new as the headers has every function that they declare. It is
+# For a runtime that cannot be run here, as when cross-compiling: a runtime as new as the headers has every function that they declare. It is
 # then called by the headers' version; one that lacks a name is older. A newer one shows no difference, so the folders
 # are compared too.
 function(_cudeploy_version_by_names result library include)

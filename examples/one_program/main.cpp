@@ -20,12 +20,10 @@ void print_version(const char* what, int version) {
 }  // namespace
 
 int main() {
-  int runtime = 0;
+  int runtime = CUDART_VERSION;
   int driver = 0;
-  if (cudaRuntimeGetVersion(&runtime) != cudaSuccess || cudaDriverGetVersion(&driver) != cudaSuccess) {
-    std::printf("the CUDA runtime does not answer\n");
-    return 1;
-  }
+  cudaRuntimeGetVersion(&runtime);  // before CUDA 12 it answers only where there is a driver
+  cudaDriverGetVersion(&driver);
   print_version("CUDA runtime of this program", runtime);
   print_version("CUDA version of the driver", driver);
 
