@@ -21,7 +21,7 @@ packages_for() {
       echo binutils clang clang-format git libgmock-dev libgtest-dev lld make mold patchelf python3 python3-pip rpm \
         shellcheck zip ;;
     # the long tests: other machines' code, the static checker, a bare Debian
-    all) echo clang-tidy debootstrap g++-aarch64-linux-gnu qemu-user ;;
+    all) echo clang-tidy debootstrap g++-11 g++-aarch64-linux-gnu qemu-user ;;
     *) echo "dependencies.sh: unknown purpose: $1" >&2; return 1 ;;
   esac
 }

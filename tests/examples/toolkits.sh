@@ -1,0 +1,63 @@
+#!/bin/sh
+# one_program and two_plugins with another CUDA toolkit, as strangers: the module finds compiler, headers and runtime of
+# that one, whatever else is installed. Arguments: work folder, real part that holds the toolkit.
+work=$1 part=$2
+here=$(cd "$(dirname "$0")" && pwd)
+folder=$(sh "$CUDEPLOY_SOURCE/tests/real_parts.sh" "$part")
+rm -rf "$work"
+mkdir -p "$work"
+# shellcheck source=tests/cmake_modules/expect.sh
+. "$here/../cmake_modules/expect.sh"
+
+gpus='80;90'
+case $part in
+  nvcc-*) root=$folder/nvidia/cu13 ;;
+  cuda-*)
+    # Debian spreads a toolkit over /usr and ties it to that place: put together as NVIDIA's own layout has it. nvcc looks
+    # for its profile beside its own file, so it is copied.
+    root=$work/toolkit
+    debian=$folder/usr/lib/nvidia-cuda-toolkit
+    mkdir -p "$root/bin" "$root/nvvm"
+    ln -s "$folder/usr/include" "$root/include"
+    ln -s "$folder/usr/lib/x86_64-linux-gnu" "$root/lib64"
+    ln -s "$debian/libdevice" "$root/nvvm/libdevice"
+    for tool in "$folder"/usr/bin/* "$debian/bin/cicc" "$debian/bin/crt"; do
+      [ "${tool##*/}" = nvcc ] || ln -s "$tool" "$root/bin/${tool##*/}"
+    done
+    cp "$debian/bin/nvcc" "$root/bin/nvcc"
+    cat > "$root/bin/nvcc.profile" << 'PROFILE'
+TOP = $(_HERE_)/..
+NVVMIR_LIBRARY_DIR = $(TOP)/nvvm/libdevice
+PATH += $(_HERE_):
+INCLUDES =+ "-I$(TOP)/include" $(_SPACE_)
+LIBRARIES =+ $(_SPACE_) "-L$(TOP)/lib64"
+PROFILE
+    ;;
+esac
+if [ "$part" = cuda-11.8 ]; then
+  for old in 11 10 9; do
+    command -v "g++-$old" > /dev/null && break
+    old=
+  done
+  [ -n "$old" ] || skip "CUDA 11.8 needs g++ 11 or older"
+  CUDAHOSTCXX=$(command -v "g++-$old")
+  export CUDAHOSTCXX
+fi
+CUDEPLOY_TOOLKIT=$root
+export CUDEPLOY_TOOLKIT
+version=${part#*-}
+
+for example in one_program two_plugins; do
+  must_pass configure "$CUDEPLOY_SOURCE/examples/$example" "$work/$example" -DGPUS="$gpus" -DCMAKE_BUILD_TYPE=Release
+  must_pass cmake --build "$work/$example"
+  output_has "Auditing $example"
+  must_pass "$work/$example/$example"
+  must_pass sh -c "cd '$work/$example' && cpack -G TGZ"
+  output_has 'audit passed'
+done
+output_has 'audit passed'
+must_pass "$work/one_program/one_program"
+output_has "CUDA runtime of this program: $version"
+must_pass "$work/two_plugins/two_plugins"
+output_has 'one CUDA runtime state'
+echo "covered: CUDA $version"
