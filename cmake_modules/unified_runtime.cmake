@@ -48,7 +48,8 @@ function(_cudeploy_add_runtime library anchor imported)
     # In-tree, the command that writes the kit is not built yet: what the kit will say is known from the same sources.
     set(sources "${kit}/entries.cpp" "${runtime_sources}/join.cpp" "${runtime_sources}/report.cpp")
     set(include_directories "${kit}" "${runtime_sources}" "${runtime_sources}/include")
-    set(compile_options -std=c++17 -Os -fPIC -fvisibility=hidden -fno-exceptions -fno-rtti -fno-lto)
+    set(compile_options -std=c++17 -Os -fPIC -fvisibility=hidden -fno-exceptions -fno-rtti
+      -fno-asynchronous-unwind-tables -fno-unwind-tables -fno-lto)
     set(response_file "${kit}/wrap.rsp")
     set(link_options "-Wl,@${response_file}")
     set(libraries "${archive}" pthread dl rt)

@@ -63,7 +63,7 @@ __wrap_\name:
   .size __wrap_\name, . - __wrap_\name
 .endm
 
-.macro cudeploy_end
+.macro cudeploy_end count
   .section .text.cudeploy, "ax", %progbits
   .cfi_endproc
   .section .note.GNU-stack, "", %progbits

@@ -13,16 +13,12 @@
 
 .macro cudeploy_tables index, name
   .section .data.rel.local.cudeploy, "aw", @progbits
-  .quad .Lcudeploy_first_\index
+  .quad .Lcudeploy_first_calls + \index * (5 + 11 * cudeploy_branch_targets)
   .section .rodata.cudeploy_functions, "a", @progbits
   .long __real_\name - .
   .section .rodata.cudeploy_names, "a", @progbits
   .asciz "\name"
   .section .text.cudeploy, "ax", @progbits
-.Lcudeploy_first_\index:
-  cudeploy_landing
-  movl $\index, %r11d
-  jmp cudeploy_first_call
 .endm
 
 .macro cudeploy_entry index, name
@@ -55,8 +51,25 @@ __wrap_\name:
   .size __wrap_\name, . - __wrap_\name
 .endm
 
-.macro cudeploy_end
-  .section .text.cudeploy, "ax", @progbits
+# Behind the entries, their first calls. `call` is half as long as naming the index, which follows from the return
+# address. Where the processor guards return addresses (a shadow stack), each stub names its index and jumps.
+.macro cudeploy_end count
+  .cfi_endproc
+  .balign 16
+  .cfi_startproc
+.Lcudeploy_first_calls:
+  .set cudeploy_index, 0
+  .rept \count
+    .if cudeploy_branch_targets
+      .balign 16
+      endbr64
+      movl $cudeploy_index, %r11d
+      jmp cudeploy_first_call
+    .else
+      call cudeploy_first_call
+    .endif
+    .set cudeploy_index, cudeploy_index + 1
+  .endr
   .cfi_endproc
   .section .note.GNU-stack, "", @progbits
   .text
@@ -80,15 +93,21 @@ cudeploy_functions:
 cudeploy_names:
 
 # void *cudeploy_bind(uint32_t index): binds the copy, returns where calls of name INDEX go.
-# Arrives here: index in %r11d, everything else as the caller left it. Arguments of the psABI: %rdi %rsi %rdx
-# %rcx %r8 %r9, %xmm0-7, %al (vector count of a variadic call), %r10 (static chain). No function of the runtime
-# takes a 256- or 512-bit vector, so the upper parts of the vector registers hold no argument.
+# Arrives here: everything as the caller left it but for %r11, or the return address into the stubs on the stack.
+# Arguments of the psABI: %rdi %rsi %rdx %rcx %r8 %r9, %xmm0-7, %al (vector count of a variadic call), %r10 (static
+# chain). No function of the runtime takes a 256- or 512-bit vector, so the upper parts of the vector registers hold
+# no argument.
 # Frame below %rbp: eight general registers (64 bytes), eight vectors (128 bytes), all 16-aligned.
   .section .text.cudeploy, "ax", @progbits
   .balign 16
   .type cudeploy_first_call, @function
 cudeploy_first_call:
   .cfi_startproc
+  .if cudeploy_branch_targets == 0
+    .cfi_def_cfa_offset 16
+    popq %r11
+    .cfi_def_cfa_offset 8
+  .endif
   pushq %rbp
   .cfi_def_cfa_offset 16
   .cfi_offset %rbp, -16
@@ -111,7 +130,14 @@ cudeploy_first_call:
   movaps %xmm5, -160(%rbp)
   movaps %xmm6, -176(%rbp)
   movaps %xmm7, -192(%rbp)
-  movl %r11d, %edi
+  .if cudeploy_branch_targets
+    movl %r11d, %edi
+  .else
+    # The stub is 5 bytes: (return address - start) / 5 - 1, by the inverse of 5 modulo 2^32.
+    leaq .Lcudeploy_first_calls + 5(%rip), %rax
+    subq %rax, %r11
+    imull $-858993459, %r11d, %edi
+  .endif
   call cudeploy_bind
   movq %rax, %r11
   movq -8(%rbp), %rdi

@@ -268,7 +268,7 @@ std::string entries_source(const RuntimeArchive& archive, const std::string& ass
     // A string literal has a length limit that some compilers warn about: begin a new one from time to time.
     if (i % 64 == 63) text += ")ASM\"\nR\"ASM(\n";
   }
-  text += "cudeploy_end\n)ASM\");\n";
+  text += "cudeploy_end " + std::to_string(archive.names.size()) + "\n)ASM\");\n";
   return text;
 }
 
@@ -375,8 +375,16 @@ LinkKit make_link_kit(const LinkKitOptions& options) {
   kit.sources = {(out / "entries.cpp").string(), (sources / "join.cpp").string(), (sources / "report.cpp").string()};
   kit.include_directories = {out.string(), sources.string(), (sources / "include").string()};
   // Link-time optimisation does not see symbols that assembly defines, so these few files stay outside of it.
-  kit.compile_options = {"-std=c++17",      "-Os",       "-fPIC",   "-fvisibility=hidden",
-                         "-fno-exceptions", "-fno-rtti", "-fno-lto"};
+  // They throw nothing and let nothing pass: no unwind tables but those of the entries.
+  kit.compile_options = {"-std=c++17",
+                         "-Os",
+                         "-fPIC",
+                         "-fvisibility=hidden",
+                         "-fno-exceptions",
+                         "-fno-rtti",
+                         "-fno-asynchronous-unwind-tables",
+                         "-fno-unwind-tables",
+                         "-fno-lto"};
   kit.response_file = (out / "wrap.rsp").string();
   kit.link_options = {"-Wl,@" + kit.response_file};
   kit.libraries = {kit.cudart, "pthread", "dl", "rt"};

@@ -231,7 +231,8 @@ void Workshop::host(const Kit* with, const Words& compile_flags, const Words& li
 }
 
 Outcome Workshop::tell(const std::string& commands, const Words& environment) const {
-  Words words = {path("host")};
+  Words words = launcher;
+  words.push_back(path("host"));
   std::istringstream in(commands);
   for (std::string word; in >> word;) words.push_back(word);
   return run(words, environment, folder_);

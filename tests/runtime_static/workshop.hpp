@@ -77,6 +77,9 @@ class Workshop {
   void host(const Kit* with = nullptr, const Words& compile_flags = {}, const Words& link_flags = {},
             const std::string& compiler = "gcc");
 
+  /// Put before the host's path: an emulator.
+  Words launcher;
+
   /// Runs the host with these commands, split at spaces.
   Outcome tell(const std::string& commands, const Words& environment = {}) const;
 

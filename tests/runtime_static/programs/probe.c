@@ -107,8 +107,8 @@ __attribute__((constructor)) static void early(void) { probe_push(PUSH_IN_CONSTR
 static void say(const char* when) {
   int version = 0, error = cudaRuntimeGetVersion(&version);
   int pushed = probe_push(1), popped = probe_pop(0);
-  fprintf(stderr, "end %s %s: version %d push %d pop %d\n", PROBE_TEXT(CALL_AT_END), when, error ? -error : version,
-          pushed, popped);
+  fprintf(stderr, "end %s %s: version %d push %d pop %d count %d\n", PROBE_TEXT(CALL_AT_END), when,
+          error ? -error : version, pushed, popped, probe_fail(0));
 }
 static void at_exit(void) { say("atexit"); }
 __attribute__((constructor)) static void register_end(void) { atexit(at_exit); }
