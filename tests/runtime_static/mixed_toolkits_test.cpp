@@ -240,6 +240,13 @@ TEST(RealDriver, OlderThanTheRuntimeOrWithoutADevice) {
   shop.host();
   // The driver library itself makes the device nodes when root asks, so they say nothing.
   if (access("/proc/driver/nvidia/version", F_OK) == 0) GTEST_SKIP() << "this machine has a driver of its own";
+  struct Nodes {  // what the driver library leaves behind
+    bool before = std::filesystem::exists("/dev/nvidiactl");
+    ~Nodes() {
+      std::error_code ignored;
+      if (!before) std::filesystem::remove("/dev/nvidiactl", ignored);
+    }
+  } nodes;
   const Words environment = {"LD_LIBRARY_PATH=" + driver};
   const Outcome insufficient = shop.tell("open a13 a13.fail a13.report", environment);
   EXPECT_TRUE(insufficient.out.starts_with("35\n")) << insufficient.out;
