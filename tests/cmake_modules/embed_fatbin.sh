@@ -1,0 +1,70 @@
+#!/bin/sh
+# cudeploy_embed_fatbin: the symbol is what was compiled, aligned, declared for C and C++, and made again when a source, a
+# header or an option changes, and only then.
+work=$1
+here=$(cd "$(dirname "$0")" && pwd)
+rm -rf "$work"
+mkdir -p "$work/source"
+# shellcheck source=tests/cmake_modules/expect.sh
+. "$here/expect.sh"
+
+cat > "$work/source/CMakeLists.txt" << 'LISTS'
+cmake_minimum_required(VERSION 3.24)
+project(embed LANGUAGES C CXX)
+find_package(cudeploy 1.0 REQUIRED)
+add_executable(c main.c)
+add_library(x MODULE main.cpp)
+target_compile_definitions(c PRIVATE FACTOR=3)
+foreach(i RANGE 1)  # the second call does nothing
+  cudeploy_embed_fatbin(c NAME two SOURCES one.cu other.cu GPUS 80 90 PTX 80)
+  cudeploy_embed_fatbin(x NAME single SOURCES one.cu GPUS 90 DRIVER ${DRIVER} OPTIONS -DFACTOR=2)
+endforeach()
+cudeploy_target(c RUNTIME none)
+LISTS
+cat > "$work/source/main.c" << 'SOURCE'
+#include <stdint.h>
+#include <stdio.h>
+#include "two.h"
+int main(void) {
+  FILE* file = fopen("two.bin", "wb");
+  if ((uintptr_t)two % 16 != 0 || fwrite(two, 1, two_size, file) != two_size) return 1;
+  return fclose(file);
+}
+SOURCE
+cat > "$work/source/main.cpp" << 'SOURCE'
+#include "single.h"
+extern "C" size_t size() { return single_size + single[0]; }
+SOURCE
+echo '#include "factor.cuh"
+extern "C" __global__ void one(float* x) { *x *= FACTOR + MORE; }' > "$work/source/one.cu"
+echo 'extern "C" __global__ void other(float* x) { *x += FACTOR; }' > "$work/source/other.cu"
+echo '#define MORE 1' > "$work/source/factor.cuh"
+build=$work/build
+embed() { must_pass configure "$work/source" "$work/build" -DCUDAToolkit_ROOT="$CUDEPLOY_TOOLKIT" "$@"; }
+
+embed -DDRIVER=600.1
+must_pass cmake --build "$build"
+must_pass sh -c "cd '$work' && build/c"
+must_pass cmp "$work/two.bin" "$build/cudeploy/embed/c/two.fatbin"
+must_pass "$CUDEPLOY_PREFIX/bin/cudeploy" inspect --format json --kernels "$build/c"
+output_has '"arch": 80' '"arch": 90' '"kind": "ptx"' '"one"' '"other"'
+nm -D "$build/libx.so" > "$log"
+output_lacks single
+
+must_pass cmake --build "$build"
+output_lacks 'Compiling device code' Linking
+echo '#define MORE 2' > "$work/source/factor.cuh"
+must_pass cmake --build "$build"
+output_has 'Compiling device code two' 'Compiling device code single' 'Linking C executable c'
+echo '// changed' >> "$work/source/other.cu"
+must_pass cmake --build "$build"
+output_has 'Compiling device code two'
+output_lacks 'Compiling device code single'
+# An older driver reads no zstd: the option reaches nvcc, where nvcc knows it.
+embed -DDRIVER=535.54
+if grep -q 'compress-mode' "$build/build.ninja"; then
+  must_pass cmake --build "$build"
+  must_pass "$CUDEPLOY_PREFIX/bin/cudeploy" inspect --format json "$build/libx.so"
+  output_lacks '"zstd"'
+fi
+echo "embed_fatbin: embedded, declared, made again when it must be"
