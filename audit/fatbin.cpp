@@ -765,10 +765,14 @@ class Reader {
     image.kernel_count = facts->kernel_count;
     image.kernels = std::move(facts->kernels);
     relocatable_ |= facts->relocatable;
+    image.arch_specific = facts->arch_specific;
+    // Cubins of tile kernels are labelled without the suffix by NVIDIA's own tools. A verdict goes by the cubin; that
+    // the two differ is told to whoever asks for payloads.
+    const bool as_tile_cubins_are = image.variant.empty() && facts->arch_specific && !options_.payloads;
     if (image.arch && facts->arch != *image.arch) {
       report(image.offset,
              fmt::format("architecture: the entry says sm_{}, the cubin inside sm_{}", *image.arch, facts->arch));
-    } else if ((image.variant == "a") != facts->arch_specific) {
+    } else if ((image.variant == "a") != facts->arch_specific && !as_tile_cubins_are) {
       report(image.offset, fmt::format("variant: the entry says sm_{}{}, the cubin inside sm_{}{}", facts->arch,
                                        image.variant, facts->arch, facts->variant.value_or("")));
     }

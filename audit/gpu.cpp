@@ -131,7 +131,8 @@ bool holds_tile_ir(const FatBinary& container) {
 ImageFit fit_cubin(const FatBinary& container, const Image& image, GpuTarget made_for, GpuTarget gpu) {
   const std::string name = image_name(image);
   if (made_for == gpu) return {Fit::native, fmt::format("{} is made for {}", name, to_string(gpu))};
-  if (image.variant == "a") return {Fit::none, fmt::format("{} runs on {} only", name, to_string(made_for))};
+  if (image.variant == "a" || image.arch_specific)
+    return {Fit::none, fmt::format("{} runs on {} only", name, to_string(made_for))};
   if (holds_tile_ir(container))
     return {Fit::none, fmt::format("{} holds tile kernels, which run on {} only", name, to_string(made_for))};
   if (image.variant == "f") {

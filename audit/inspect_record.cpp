@@ -211,6 +211,7 @@ Json write(const Image& image) {
   out["header_size"] = image.header_size;
   out["name"] = image.name;
   out["options"] = image.options;
+  out["arch_specific"] = image.arch_specific;
   out["debug"] = image.debug;
   out["obfuscated"] = image.obfuscated;
   out["kernel_count"] = or_null(image.kernel_count);
@@ -236,6 +237,7 @@ Image read_image(const Field& field) {
   image.header_size = optional_integer<std::uint32_t>(field.find("header_size")).value_or(0);
   image.name = text_or_empty(field.find("name"));
   image.options = text_or_empty(field.find("options"));
+  image.arch_specific = flag(field.find("arch_specific"));
   image.debug = flag(field.find("debug"));
   image.obfuscated = flag(field.find("obfuscated"));
   image.kernel_count = optional_integer<std::uint32_t>(field.find("kernel_count"));

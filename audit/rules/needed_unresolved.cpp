@@ -19,6 +19,11 @@ std::string hint_for(const Need& need, const FileRecord& file) {
     if (name != need.name && file.format == Format::elf)
       return fmt::format("{} has this soname, but the loader looks for the file name: ship a file or link '{}'",
                          need.elsewhere->path, need.name);
+    if (file.vendor)
+      return fmt::format(
+          "{} is in the bundle, but NVIDIA's file has no search path to it and may not be changed: let the object that "
+          "loads it need {} first",
+          need.elsewhere->path, need.name);
     return fmt::format("{} is in the bundle, but no search path leads there: add one relative to $ORIGIN",
                        need.elsewhere->path);
   }

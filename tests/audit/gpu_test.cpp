@@ -114,6 +114,10 @@ TEST(Gpu, TileCubinsRunOnTheirOwnGpuAndTileIrIsCompiledForTileTargets) {
   EXPECT_EQ(fit_of({"sm_120"}, {12, 1}), Fit::native);
   EXPECT_EQ(fit_of({"sm_120", "tile_120"}, {12, 1}), Fit::jit);
   EXPECT_EQ(fit_of({"sm_100", "tile_120"}, {10, 3}), Fit::none);
+  FatBinary without_ir = container({"sm_120"});  // only the cubin's own words tell it from an ordinary one
+  without_ir.images[0].arch_specific = true;
+  EXPECT_EQ(fit(without_ir, {12, 0}).fit, Fit::native);
+  EXPECT_EQ(fit(without_ir, {12, 1}).fit, Fit::none);
   EXPECT_EQ(served("tile_80"), "8.0* 8.6* 8.7* 8.8* 8.9* 10.0* 10.3* 11.0* 12.0* 12.1*");
 }
 

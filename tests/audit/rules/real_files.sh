@@ -6,6 +6,7 @@
 set -eu
 
 folder=$1
+here=$(cd "$(dirname "$0")" && pwd)
 command=$CUDEPLOY_COMMAND
 rm -rf "$folder"
 mkdir -p "$folder"
@@ -88,6 +89,11 @@ expect "CD501" driver
 mv driver/libcuda.so.1 driver/libcuda-0123abcd.so.570.1
 expect "CD501" driver
 
+# Tile cubins call themselves architecture-specific, the entry does not: the GPU's own cubin counts, no other.
+tile=$here/../../samples/tile.fatbin
+expect "" --gpus 100,120,121 "$tile"
+expect "CD402" --gpus 103 "$tile"
+
 # A fat binary that was cut off.
 printf '\120\355\125\272\001\000\020\000\000\001\000\000\000\000\000\000cut' > cut.fatbin
 expect "CD001" cut.fatbin
@@ -140,6 +146,22 @@ says "there is sm_80"
 expect "CD401" --stage link alone/cubin_only.so
 printf 'gpus = [80]\nseverity.missing-ptx = "off"\n' > known.toml
 expect "" --policy known.toml alone
+
+# Warnings: they fail where that is asked for.
+expect "CD403" --fail-on warning --driver 535.54 --gpus 80,86,90 one
+says "GPUs without a cubin of their own"
+"$nvcc" -Xcompiler -fPIC -shared k.cu -o alone/nobody_chose.so
+expect "CD406" --fail-on warning alone/nobody_chose.so
+"$nvcc" -gencode arch=compute_80,code=sm_80 -gencode arch=compute_120,code='[sm_120,compute_120]' -Xcompiler -fPIC \
+  -shared k.cu -o alone/hole.so 2> hole.log && {
+  expect "CD405" --fail-on warning alone/hole.so
+  says "9.0 (Hopper)"
+}
+"$nvcc" --compress-mode=size -gencode arch=compute_80,code='[sm_80,compute_80]' -Xcompiler -fPIC -shared k.cu \
+  -o alone/zstd.so 2> zstd.log && {
+  expect "CD404" --driver 535.54 --gpus 80 alone/zstd.so
+  expect "" --driver 550.54.14 --gpus 80 alone/zstd.so
+}
 
 mkdir -p exported
 "$nvcc" -shared exported.o -o exported/lib.so
