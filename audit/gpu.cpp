@@ -199,32 +199,16 @@ const Toolkit* first_toolkit_of_ptx(std::string_view ptx_version) {
   return row == toolkits.end() ? nullptr : row;
 }
 
-/// The toolkit major that made a fat binary: an image says so, or its PTX does (each major has ISA majors of its own).
-std::optional<int> toolkit_major_of(const FatBinary& container) {
-  std::optional<int> found;
-  for (const Image& image : container.images) {
-    std::optional<int> major;
-    if (image.toolkit)
-      if (const auto version = major_minor(*image.toolkit)) major = version->major;
-    if (!major && image.ptx_version)
-      if (const Toolkit* toolkit = first_toolkit_of_ptx(*image.ptx_version)) major = toolkit->major;
-    if (major) found = std::max(found.value_or(0), *major);
-  }
-  return found;
-}
-
 void add_minor_version_part(std::vector<FloorPart>& parts, std::optional<int> major, const std::string& what,
                             std::optional<std::string> at_least) {
   if (!major) {
     parts.push_back({{}, std::move(at_least), what + " by a toolkit that nothing in it names"});
     return;
   }
-  for (const MinorVersionFloor& row : minor_version_floors)
-    if (row.major == *major) {
-      parts.push_back(
-          {std::string(row.driver), {}, fmt::format("{} by CUDA {} (minor-version compatibility)", what, *major)});
-      return;
-    }
+  if (auto driver = driver_of_major(*major)) {
+    parts.push_back({std::move(driver), {}, fmt::format("{} by CUDA {} (minor-version compatibility)", what, *major)});
+    return;
+  }
   // Before 11 there was no minor-version compatibility: the first driver of that major is a lower bound.
   std::optional<std::string> bound;
   for (const Toolkit& toolkit : toolkits)
@@ -402,6 +386,26 @@ std::optional<DriverVersion> driver_version(std::string_view text) {
 std::string DriverFloor::text() const {
   if (!driver) return "unknown";
   return complete ? *driver : "unknown, at least " + *driver;
+}
+
+std::optional<std::string> driver_of_major(int cuda_major) {
+  for (const MinorVersionFloor& row : minor_version_floors)
+    if (row.major == cuda_major) return std::string(row.driver);
+  return {};
+}
+
+// Each CUDA major has PTX majors of its own, so a PTX version tells it as well.
+std::optional<int> toolkit_major_of(const FatBinary& container) {
+  std::optional<int> found;
+  for (const Image& image : container.images) {
+    std::optional<int> major;
+    if (image.toolkit)
+      if (const auto version = major_minor(*image.toolkit)) major = version->major;
+    if (!major && image.ptx_version)
+      if (const Toolkit* toolkit = first_toolkit_of_ptx(*image.ptx_version)) major = toolkit->major;
+    if (major) found = std::max(found.value_or(0), *major);
+  }
+  return found;
 }
 
 std::optional<std::string> driver_of_ptx(std::string_view ptx_version) {

@@ -121,6 +121,13 @@ std::optional<DriverFloor> driver_floor(const FatBinary& container, GpuTarget gp
 /// Null where there is neither.
 std::optional<DriverFloor> driver_floor(const FileRecord& file, GpuTarget gpu);
 
+/// Minor-version compatibility: the oldest driver for any toolkit of this CUDA major, 12 -> "525.60.13"; null where
+/// none is known.
+std::optional<std::string> driver_of_major(int cuda_major);
+
+/// The CUDA major of the toolkit that made a fat binary, where an image or its PTX version tells it.
+std::optional<int> toolkit_major_of(const FatBinary& container);
+
 /// The driver that came with the first toolkit that speaks this PTX ISA ("8.7" -> "570.26"); null where unknown.
 std::optional<std::string> driver_of_ptx(std::string_view ptx_version);
 

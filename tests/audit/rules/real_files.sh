@@ -159,8 +159,9 @@ expect "CD406" --fail-on warning alone/nobody_chose.so
 }
 "$nvcc" --compress-mode=size -gencode arch=compute_80,code='[sm_80,compute_80]' -Xcompiler -fPIC -shared k.cu \
   -o alone/zstd.so 2> zstd.log && {
-  expect "CD404" --driver 535.54 --gpus 80 alone/zstd.so
-  expect "" --driver 550.54.14 --gpus 80 alone/zstd.so
+  expect "CD404 CD407" --driver 535.54 --gpus 80 alone/zstd.so
+  expect "CD407" --driver 550.54.14 --gpus 80 alone/zstd.so
+  expect "" --driver 580.65.06 --gpus 80 alone/zstd.so
 }
 
 mkdir -p exported
