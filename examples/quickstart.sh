@@ -51,6 +51,11 @@ need $purposes
 step "looking for a CUDA toolkit"
 toolkit=$(sh "$root/tests/toolkit.sh" "$root/build/toolkit" "$toolkit")
 echo "$toolkit"
+# The nvcc of the Python packages of 13.0 looks for its runtime in lib64, and they have lib.
+if [ ! -e "$toolkit/lib64" ] && [ -e "$toolkit/lib/libcudart_static.a" ]; then
+  LIBRARY_PATH=$toolkit/lib${LIBRARY_PATH:+:$LIBRARY_PATH}
+  export LIBRARY_PATH
+fi
 
 # CMake keeps the compiler that it met first: another toolkit starts the example anew.
 mkdir -p "$build/log"

@@ -51,6 +51,11 @@ PATH=$toolkit/bin:$PATH
 CUDACXX=$toolkit/bin/nvcc
 CUDAToolkit_ROOT=$toolkit
 export PATH CUDACXX CUDAToolkit_ROOT
+# The nvcc of the Python packages of 13.0 looks for its runtime in lib64, and they have lib.
+if [ ! -e "$toolkit/lib64" ] && [ -e "$toolkit/lib/libcudart_static.a" ]; then
+  LIBRARY_PATH=$toolkit/lib${LIBRARY_PATH:+:$LIBRARY_PATH}
+  export LIBRARY_PATH
+fi
 
 jobs=$(getconf _NPROCESSORS_ONLN 2> /dev/null || echo 2)
 cd "$root"
