@@ -236,7 +236,7 @@ void device_code(const Bytes& bytes, const ElfLayout& layout, const ReadOptions&
             [](const FatBinary& a, const FatBinary& b) { return a.offset < b.offset; });
 }
 
-/// Where names and ids of host code can lie: data without the fat binaries in it.
+/// Where names and ids of host code lie: constants, without the fat binaries among them.
 std::vector<Extent> host_data(const ElfLayout& layout, const std::vector<FatBinary>& fat_binaries) {
   Claims claims;
   for (const FatBinary& fat_binary : fat_binaries) claims.take({fat_binary.offset, fat_binary.size});
@@ -245,11 +245,11 @@ std::vector<Extent> host_data(const ElfLayout& layout, const std::vector<FatBina
     for (Extent part : claims.take(where)) data.push_back(part);
   };
   for (const ElfSection& section : layout.sections) {
-    if (section.is_data() && !holds_device_code_by_name(section)) add(section.where);
+    if (section.is_data() && !section.is_writable() && !holds_device_code_by_name(section)) add(section.where);
   }
   if (layout.sections.empty()) {
     for (const ElfSegment& segment : layout.segments) {
-      if (segment.is_load()) add(segment.where);
+      if (segment.is_load() && segment.holds_constants()) add(segment.where);
     }
   }
   std::sort(data.begin(), data.end(), [](const Extent& a, const Extent& b) { return a.offset < b.offset; });
@@ -343,7 +343,8 @@ void read_elf(const Bytes& bytes, const ReadOptions& options, FileRecord& record
   vendor_clues.exports = read_exports;
   vendor_clues.holds_text = [&](std::string_view text) {
     bool found = false;
-    find_bytes(bytes, view.data, text, 0, [&](std::uint64_t) { found = true; });
+    const Needle needle{text, 0};
+    find_bytes(bytes, view.data, std::span(&needle, 1), [&](std::size_t, std::uint64_t) { found = true; });
     return found;
   };
   constexpr std::string_view name("\0cuInit\0", 8);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -11,9 +12,15 @@
 
 namespace cudeploy {
 
-/// Calls `found` with the offset of each occurrence of `needle` that lies wholly inside one of `where`. `rare` is
-/// the index of a byte of the needle that is seldom in such data.
-void find_bytes(const Bytes& bytes, const std::vector<Extent>& where, std::string_view needle, std::size_t rare,
-                const std::function<void(std::uint64_t)>& found);
+/// What to look for. `rare` is the index of a byte of the text that is seldom in such data.
+struct Needle {
+  std::string_view text;
+  std::size_t rare = 0;
+};
+
+/// Calls `found` with the index of the needle and the offset of each occurrence that lies wholly inside one of
+/// `where`. All needles in one pass over the data; at most 64 KiB long each.
+void find_bytes(const Bytes& bytes, const std::vector<Extent>& where, std::span<const Needle> needles,
+                const std::function<void(std::size_t, std::uint64_t)>& found);
 
 }  // namespace cudeploy

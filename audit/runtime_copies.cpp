@@ -248,7 +248,8 @@ std::vector<CallbackTable> find_callback_tables(const Bytes& bytes, const Memory
                                                 std::vector<Problem>& problems) {
   // Linkers merge the tails of strings, so nothing is asked of the byte before the name.
   std::set<std::uint64_t> names;
-  find_bytes(bytes, view.data, kFirstName, kFirstName.find('V'), [&](std::uint64_t offset) {
+  const Needle first_name{kFirstName, kFirstName.find('V')};
+  find_bytes(bytes, view.data, std::span(&first_name, 1), [&](std::size_t, std::uint64_t offset) {
     for (const MappedPart& part : view.parts) {
       if (offset >= part.where.offset && offset < part.where.end() && names.size() < kMaxHits) {
         names.insert(part.address + (offset - part.where.offset));
@@ -267,15 +268,18 @@ std::vector<CallbackTable> find_callback_tables(const Bytes& bytes, const Memory
   if (tables.empty() && view.pointers_in_place) tables = tables_at(bytes, view, slots_in_place(bytes, view, names));
   if (tables.empty()) return {};
 
-  for (const TableId& id : kIds) {
+  std::array<Needle, kIds.size()> ids;
+  for (std::size_t i = 0; i < kIds.size(); ++i) ids[i] = {kIds[i].bytes, 0};
+  std::array<std::size_t, kIds.size()> found{};
+  find_bytes(bytes, view.data, ids, [&](std::size_t i, std::uint64_t) { ++found[i]; });
+  for (std::size_t i = 0; i < kIds.size(); ++i) {
     auto expected = static_cast<std::size_t>(std::count_if(
-        tables.begin(), tables.end(), [&](const CallbackTable& table) { return table.api_level >= id.since; }));
-    std::size_t found = 0;
-    find_bytes(bytes, view.data, id.bytes, 0, [&](std::uint64_t) { ++found; });
-    if (found == expected) continue;
+        tables.begin(), tables.end(), [&](const CallbackTable& table) { return table.api_level >= kIds[i].since; }));
+    if (found[i] == expected) continue;
     problems.push_back(
-        {std::nullopt, fmt::format("CUDA runtime: expected {} of id {:02x}… beside {} callback tables, found {}",
-                                   expected, static_cast<unsigned char>(id.bytes.front()), tables.size(), found)});
+        {std::nullopt,
+         fmt::format("CUDA runtime: expected {} of id {:02x}… beside {} callback tables, found {}", expected,
+                     static_cast<unsigned char>(kIds[i].bytes.front()), tables.size(), found[i])});
   }
   return tables;
 }

@@ -246,7 +246,7 @@ bool ElfSection::is_data() const {
 bool ElfSection::is_writable() const { return (flags & SHF_WRITE) != 0; }
 
 bool ElfSegment::is_load() const { return type == PT_LOAD; }
-bool ElfSegment::is_interpreter() const { return type == PT_INTERP; }
+bool ElfSegment::holds_constants() const { return !(flags & PF_W) || (flags & PF_X); }
 
 std::optional<std::uint64_t> ElfLayout::dynamic_value(std::int64_t tag) const {
   for (const ElfDynamic& entry : dynamic) {

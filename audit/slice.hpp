@@ -36,7 +36,7 @@ struct ElfSegment {
   Extent where;
 
   bool is_load() const;
-  bool is_interpreter() const;
+  bool holds_constants() const;  ///< read-only, or all in one as old and unusual linkers do
 };
 
 /// One entry of the dynamic table.

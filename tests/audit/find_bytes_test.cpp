@@ -1,0 +1,44 @@
+// Occurrences count once each, also where they lie across two blocks or end with the data.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <utility>
+#include <vector>
+
+#include "find_bytes.hpp"
+
+namespace cudeploy {
+namespace {
+
+using Hits = std::vector<std::pair<std::size_t, std::uint64_t>>;
+
+Hits search(const std::string& text, std::vector<Extent> where, std::vector<Needle> needles) {
+  MemoryBytes bytes(std::as_bytes(std::span(text)));
+  Hits hits;
+  find_bytes(bytes, where, needles, [&](std::size_t i, std::uint64_t at) { hits.emplace_back(i, at); });
+  std::sort(hits.begin(), hits.end());
+  return hits;
+}
+
+TEST(FindBytes, FindsEachOccurrenceOnceWhereverBlocksEnd) {
+  constexpr std::size_t block = 256 << 10;
+  for (std::size_t at : {block - 9, block - 8, block - 4, block - 1, block, 2 * block - 11, 3 * block - 8}) {
+    std::string text(3 * block, '.');
+    text.replace(at, 8, "needle!!");
+    EXPECT_EQ(search(text, {{0, text.size()}}, {{"needle!!", 3}, {"dle!", 3}}), (Hits{{0, at}, {1, at + 3}})) << at;
+  }
+}
+
+TEST(FindBytes, StaysInsideItsExtents) {
+  const std::string text = "needle..needle..needle";
+  EXPECT_EQ(search(text, {{0, 6}, {8, 5}, {16, 6}}, {{"needle", 0}}), (Hits{{0, 0}, {0, 16}}));
+  EXPECT_EQ(search(text, {{0, 1000}}, {{"needle", 5}}), (Hits{{0, 0}, {0, 8}, {0, 16}}));
+  EXPECT_TRUE(search(text, {{500, 6}, {0, 0}}, {{"needle", 0}}).empty());
+}
+
+TEST(FindBytes, FindsOverlappingOnes) {
+  EXPECT_EQ(search("aaaa", {{0, 4}}, {{"aa", 0}}), (Hits{{0, 0}, {0, 1}, {0, 2}}));
+}
+
+}  // namespace
+}  // namespace cudeploy
