@@ -9,6 +9,7 @@
 #include <charconv>
 #include <cstring>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <set>
 
@@ -16,6 +17,7 @@
 #include "cubin.hpp"
 #include "fatbin.hpp"
 #include "find_bytes.hpp"
+#include "parallel.hpp"
 #include "ptx.hpp"
 #include "runtime_copies.hpp"
 #include "runtime_static/anchor.hpp"
@@ -207,17 +209,20 @@ bool holds_device_code_by_name(const ElfSection& section) {
 
 /// Fat binaries wherever they lie: sections by name first, then every other data section.
 void device_code(const Bytes& bytes, const ElfLayout& layout, const ReadOptions& options, FileRecord& record) {
+  struct Job {
+    Extent where;
+    FatbinPlace place;
+    std::optional<std::string> section;
+    std::vector<FatBinary> found;
+    std::vector<Problem> problems;
+  };
+  std::vector<Job> jobs;
   Claims claims;
-  auto read = [&](Extent where, FatbinPlace place, const std::optional<std::string>& section) {
-    for (Extent part : claims.take(where)) {
-      for (FatBinary& found : read_fat_binaries(bytes, part, place, section, options, record.problems)) {
-        if (section == "__nv_relfatbin") found.loadable = false;
-        record.fat_binaries.push_back(std::move(found));
-      }
-    }
+  auto plan = [&](Extent where, FatbinPlace place, const std::optional<std::string>& section) {
+    for (Extent part : claims.take(where)) jobs.push_back({part, place, section, {}, {}});
   };
   for (const ElfSection& section : layout.sections) {
-    if (holds_device_code_by_name(section)) read(section.where, FatbinPlace::named_section, section.name);
+    if (holds_device_code_by_name(section)) plan(section.where, FatbinPlace::named_section, section.name);
   }
   for (const ElfSection& section : layout.sections) {
     if (section.is_data() && section.name.starts_with(".nvFatBinSegment")) {
@@ -225,15 +230,29 @@ void device_code(const Bytes& bytes, const ElfLayout& layout, const ReadOptions&
     }
   }
   for (const ElfSection& section : layout.sections) {
-    if (section.is_data()) read(section.where, FatbinPlace::any_data, section.name);
+    if (section.is_data()) plan(section.where, FatbinPlace::any_data, section.name);
   }
   if (layout.sections.empty()) {
     for (const ElfSegment& segment : layout.segments) {
-      if (segment.is_load()) read(segment.where, FatbinPlace::any_data, std::nullopt);
+      if (segment.is_load()) plan(segment.where, FatbinPlace::any_data, std::nullopt);
     }
   }
-  std::sort(record.fat_binaries.begin(), record.fat_binaries.end(),
-            [](const FatBinary& a, const FatBinary& b) { return a.offset < b.offset; });
+  // Large ones first, so that no core waits for another's last one.
+  std::sort(jobs.begin(), jobs.end(), [](const Job& a, const Job& b) {
+    return std::pair(b.where.size, a.where.offset) < std::pair(a.where.size, b.where.offset);
+  });
+  for_each_index(jobs.size(), [&](std::size_t i) {
+    Job& job = jobs[i];
+    job.found = read_fat_binaries(bytes, job.where, job.place, job.section, options, job.problems);
+    for (FatBinary& fat_binary : job.found) {
+      if (job.section == "__nv_relfatbin") fat_binary.loadable = false;
+    }
+  });
+  std::sort(jobs.begin(), jobs.end(), [](const Job& a, const Job& b) { return a.where.offset < b.where.offset; });
+  for (Job& job : jobs) {
+    std::move(job.found.begin(), job.found.end(), std::back_inserter(record.fat_binaries));
+    std::move(job.problems.begin(), job.problems.end(), std::back_inserter(record.problems));
+  }
 }
 
 /// Where names and ids of host code lie: constants, without the fat binaries among them.

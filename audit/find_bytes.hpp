@@ -19,7 +19,7 @@ struct Needle {
 };
 
 /// Calls `found` with the index of the needle and the offset of each occurrence that lies wholly inside one of
-/// `where`. All needles in one pass over the data; at most 64 KiB long each.
+/// `where`; per needle in the order of `where`. All needles in one pass over the data; at most 64 KiB long each.
 void find_bytes(const Bytes& bytes, const std::vector<Extent>& where, std::span<const Needle> needles,
                 const std::function<void(std::size_t, std::uint64_t)>& found);
 

@@ -46,12 +46,13 @@ static_assert(sizeof(CallbackRecord) == 24);
 // with 11.2: the 11.1 copy in NVIDIA's libcufile 1.14 has the other two only.
 struct TableId {
   std::string_view bytes;
-  int since;  ///< API level
+  std::size_t rare;  ///< index of a byte that is not often in data
+  int since;         ///< API level
 };
 constexpr std::array<TableId, 3> kIds = {{
-    {"\x6b\xd5\xfb\x6c\x5b\xf4\xe7\x4a\x89\x87\xd9\x39\x12\xfd\x9d\xf9"sv, 0},
-    {"\x10\xcd\xde\x21\xb3\xaa\x31\x4c\xb4\xe3\xd5\xb5\x87\xcd\x36\x79"sv, 11020},
-    {"\xff\x55\x30\xa2\x83\xde\x5b\x45\xa4\x4d\x92\x76\xca\xef\xbb\xbd"sv, 0},
+    {"\x6b\xd5\xfb\x6c\x5b\xf4\xe7\x4a\x89\x87\xd9\x39\x12\xfd\x9d\xf9"sv, 1, 0},
+    {"\x10\xcd\xde\x21\xb3\xaa\x31\x4c\xb4\xe3\xd5\xb5\x87\xcd\x36\x79"sv, 1, 11020},
+    {"\xff\x55\x30\xa2\x83\xde\x5b\x45\xa4\x4d\x92\x76\xca\xef\xbb\xbd"sv, 3, 0},
 }};
 
 constexpr std::size_t kBlock = 256 << 10;
@@ -151,6 +152,15 @@ std::set<std::uint64_t> slots_in_place(const Bytes& bytes, const MemoryView& vie
   return slots;
 }
 
+/// How often each id occurs in `where`.
+std::array<std::size_t, kIds.size()> count_ids(const Bytes& bytes, const std::vector<Extent>& where) {
+  std::array<Needle, kIds.size()> ids;
+  for (std::size_t i = 0; i < kIds.size(); ++i) ids[i] = {kIds[i].bytes, kIds[i].rare};
+  std::array<std::size_t, kIds.size()> counts{};
+  find_bytes(bytes, where, ids, [&](std::size_t i, std::uint64_t) { ++counts[i]; });
+  return counts;
+}
+
 /// Reads relocations with addends in blocks: a large library has nine megabytes of them.
 template <typename Each>
 void for_each_rela(const Bytes& bytes, Extent where, Each each) {
@@ -247,9 +257,10 @@ MemoryView memory_view(const Bytes& bytes, const ElfLayout& layout, std::vector<
 std::vector<CallbackTable> find_callback_tables(const Bytes& bytes, const MemoryView& view,
                                                 std::vector<Problem>& problems) {
   // Linkers merge the tails of strings, so nothing is asked of the byte before the name.
-  std::set<std::uint64_t> names;
+  std::set<std::uint64_t> names, places;
   const Needle first_name{kFirstName, kFirstName.find('V')};
   find_bytes(bytes, view.data, std::span(&first_name, 1), [&](std::size_t, std::uint64_t offset) {
+    if (places.size() < kMaxHits) places.insert(offset);
     for (const MappedPart& part : view.parts) {
       if (offset >= part.where.offset && offset < part.where.end() && names.size() < kMaxHits) {
         names.insert(part.address + (offset - part.where.offset));
@@ -268,10 +279,18 @@ std::vector<CallbackTable> find_callback_tables(const Bytes& bytes, const Memory
   if (tables.empty() && view.pointers_in_place) tables = tables_at(bytes, view, slots_in_place(bytes, view, names));
   if (tables.empty()) return {};
 
-  std::array<Needle, kIds.size()> ids;
-  for (std::size_t i = 0; i < kIds.size(); ++i) ids[i] = {kIds[i].bytes, 0};
-  std::array<std::size_t, kIds.size()> found{};
-  find_bytes(bytes, view.data, ids, [&](std::size_t i, std::uint64_t) { ++found[i]; });
+  // Beside the names as a rule, so the other data is searched where that does not settle it.
+  std::vector<Extent> near, far;
+  for (const Extent& extent : view.data) {
+    bool named = std::any_of(places.begin(), places.end(),
+                             [&](std::uint64_t at) { return extent.offset <= at && at < extent.end(); });
+    (named ? near : far).push_back(extent);
+  }
+  std::array<std::size_t, kIds.size()> found = count_ids(bytes, near);
+  if (std::any_of(found.begin(), found.end(), [&](std::size_t count) { return count != tables.size(); })) {
+    std::array<std::size_t, kIds.size()> more = count_ids(bytes, far);
+    for (std::size_t i = 0; i < found.size(); ++i) found[i] += more[i];
+  }
   for (std::size_t i = 0; i < kIds.size(); ++i) {
     auto expected = static_cast<std::size_t>(std::count_if(
         tables.begin(), tables.end(), [&](const CallbackTable& table) { return table.api_level >= kIds[i].since; }));

@@ -29,6 +29,8 @@
 #include <optional>
 #include <stdexcept>
 
+#include "record_codec.hpp"
+
 namespace cudeploy {
 namespace {
 
@@ -73,11 +75,14 @@ bool send_all(int socket, const void* data, std::size_t size) {
   return true;
 }
 
-bool send_frame(int socket, Frame frame, const Json& content = nullptr) {
-  std::vector<std::uint8_t> bytes = Json::to_cbor(content);
+bool send_frame(int socket, Frame frame, const std::vector<std::uint8_t>& bytes) {
   if (bytes.size() > longest_frame) throw std::runtime_error("more was found than a record can hold");
   Header header{static_cast<std::uint32_t>(bytes.size()), frame};
   return send_all(socket, &header, sizeof header) && send_all(socket, bytes.data(), bytes.size());
+}
+
+bool send_frame(int socket, Frame frame, const Json& content = nullptr) {
+  return send_frame(socket, frame, Json::to_cbor(content));
 }
 
 bool receive_all(int socket, void* data, std::size_t size) {
@@ -100,9 +105,7 @@ class SocketSink final : public Sink {
   void package() override { send(Frame::package); }
   void begin(const std::string& path, std::uint64_t size) override { send(Frame::begin, Json::array({path, size})); }
   void records(std::vector<FileRecord> files) override {
-    Json all = Json::array();
-    for (const FileRecord& file : files) all.push_back(to_json(file));
-    send(Frame::records, all);
+    if (!send_frame(worker_socket, Frame::records, encode(files))) _exit(0);
   }
   void link(const std::string& path, const std::string& target) override {
     send(Frame::link, Json::array({path, target}));
@@ -329,13 +332,25 @@ class Pool {
       std::span content(worker.received.data() + used + sizeof header, header.size);
       used += sizeof header + header.size;
       try {
-        if (!understand(worker, header.frame, Json::from_cbor(content.begin(), content.end()))) return false;
+        bool understood = header.frame == Frame::records
+                              ? take(worker, decode(content))
+                              : understand(worker, header.frame, Json::from_cbor(content.begin(), content.end()));
+        if (!understood) return false;
       } catch (const std::exception& error) {
         worker.failure = fmt::format("reader told nonsense: {}", error.what());
         return false;
       }
     }
     worker.received.erase(worker.received.begin(), worker.received.begin() + static_cast<std::ptrdiff_t>(used));
+    return true;
+  }
+
+  bool take(Worker& worker, std::vector<FileRecord> files) {
+    if (!worker.task) return false;
+    std::move(files.begin(), files.end(), std::back_inserter(readings_[*worker.task].files));
+    if (worker.item) ++worker.age;
+    worker.item.reset();
+    set_deadline(worker);
     return true;
   }
 
@@ -349,11 +364,6 @@ class Pool {
       case Frame::begin:
         worker.item = Item{content.at(0).get<std::string>(), content.at(1).get<std::uint64_t>()};
         ++worker.items;
-        break;
-      case Frame::records:
-        for (const Json& file : content) reading.files.push_back(file_record_from_json(file));
-        if (worker.item) ++worker.age;
-        worker.item.reset();
         break;
       case Frame::link:
         reading.links[content.at(0).get<std::string>()] = content.at(1).get<std::string>();

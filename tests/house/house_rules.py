@@ -13,8 +13,8 @@ from pathlib import Path
 # Includes go down only. Each header of audit/ stands on one step; a file may include headers of lower steps, and
 # its own. What reads and what judges meet only in the inspect record.
 READING = [
-    ["bytes", "inspect_record"],
-    ["archive", "find_bytes", "payload", "ptx", "slice"],
+    ["bytes", "inspect_record", "parallel"],
+    ["archive", "find_bytes", "payload", "ptx", "record_codec", "slice"],
     ["cubin", "runtime_copies", "vendor"],
     ["fatbin"],
     ["binary"],

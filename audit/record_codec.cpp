@@ -1,0 +1,189 @@
+#include "record_codec.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+#include <type_traits>
+
+namespace cudeploy {
+
+namespace {
+
+template <typename T, typename Record>
+concept Is = std::is_same_v<std::remove_const_t<T>, Record>;
+
+// The fields of each record, once for both directions. A field that is added without being named here does not
+// compile: the binding takes all or none.
+template <typename Codec, Is<Problem> T>
+void fields(Codec& codec, T& record) {
+  auto& [offset, message] = record;
+  codec(offset, message);
+}
+template <typename Codec, Is<Kernel> T>
+void fields(Codec& codec, T& record) {
+  auto& [name, registers, shared_bytes] = record;
+  codec(name, registers, shared_bytes);
+}
+template <typename Codec, Is<Image> T>
+void fields(Codec& codec, T& record) {
+  auto& [offset, group, kind, entry_kind, arch, variant, ptx_version, compression, stored_size, size, toolkit, flags,
+         header_size, name, options, debug, obfuscated, kernel_count, kernels] = record;
+  codec(offset, group, kind, entry_kind, arch, variant, ptx_version, compression, stored_size, size, toolkit, flags,
+        header_size, name, options, debug, obfuscated, kernel_count, kernels);
+}
+template <typename Codec, Is<FatBinary> T>
+void fields(Codec& codec, T& record) {
+  auto& [offset, size, section, loadable, images] = record;
+  codec(offset, size, section, loadable, images);
+}
+template <typename Codec, Is<RuntimeCopy> T>
+void fields(Codec& codec, T& record) {
+  auto& [kind, version, api_level, candidates, evidence, generation] = record;
+  codec(kind, version, api_level, candidates, evidence, generation);
+}
+template <typename Codec, Is<ExportedStub> T>
+void fields(Codec& codec, T& record) {
+  auto& [name, weak] = record;
+  codec(name, weak);
+}
+template <typename Codec, Is<VersionNeed> T>
+void fields(Codec& codec, T& record) {
+  auto& [library, version] = record;
+  codec(library, version);
+}
+template <typename Codec, Is<Vendor> T>
+void fields(Codec& codec, T& record) {
+  auto& [role, name, evidence] = record;
+  codec(role, name, evidence);
+}
+template <typename Codec, Is<FileRecord> T>
+void fields(Codec& codec, T& record) {
+  auto& [path, size, format, machine, type, soname, needed, rpath, runpath, nodeflib, nodelete, symbolic, interpreter,
+         version_definitions, version_needs, vendor, runtime_copies, fat_binaries, exported_stubs, problems,
+         unreadable] = record;
+  codec(path, size, format, machine, type, soname, needed, rpath, runpath, nodeflib, nodelete, symbolic, interpreter,
+        version_definitions, version_needs, vendor, runtime_copies, fat_binaries, exported_stubs, problems, unreadable);
+}
+
+/// The last value of each enumeration.
+constexpr Format last_of(Format) { return Format::other; }
+constexpr ImageKind last_of(ImageKind) { return ImageKind::other; }
+constexpr Compression last_of(Compression) { return Compression::unknown; }
+constexpr RuntimeCopyKind last_of(RuntimeCopyKind) { return RuntimeCopyKind::stand_in; }
+constexpr Vendor::Role last_of(Vendor::Role) { return Vendor::Role::driver_stub; }
+
+class Encoder {
+ public:
+  template <typename... Values>
+  void operator()(const Values&... values) {
+    (put(values), ...);
+  }
+
+  std::vector<std::uint8_t> bytes;
+
+ private:
+  template <typename T>
+  void put(const T& value) {
+    if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T>) {
+      raw(&value, sizeof value);
+    } else {
+      fields(*this, value);
+    }
+  }
+  void put(const std::string& text) {
+    put(std::uint64_t{text.size()});
+    raw(text.data(), text.size());
+  }
+  template <typename T>
+  void put(const std::optional<T>& value) {
+    put(value.has_value());
+    if (value) put(*value);
+  }
+  template <typename T>
+  void put(const std::vector<T>& list) {
+    put(std::uint64_t{list.size()});
+    for (const T& value : list) put(value);
+  }
+  void raw(const void* data, std::size_t size) {
+    auto* from = static_cast<const std::uint8_t*>(data);
+    bytes.insert(bytes.end(), from, from + size);
+  }
+};
+
+class Decoder {
+ public:
+  explicit Decoder(std::span<const std::uint8_t> bytes) : left_(bytes) {}
+
+  template <typename... Values>
+  void operator()(Values&... values) {
+    (get(values), ...);
+  }
+  bool at_end() const { return left_.empty(); }
+
+ private:
+  template <typename T>
+  void get(T& value) {
+    if constexpr (std::is_same_v<T, bool>) {
+      std::uint8_t byte = 0;
+      raw(&byte, 1);
+      if (byte > 1) throw std::runtime_error("a truth value is neither 0 nor 1");
+      value = byte != 0;
+    } else if constexpr (std::is_enum_v<T>) {
+      std::underlying_type_t<T> number{};
+      raw(&number, sizeof number);
+      if (number < 0 || number > static_cast<std::underlying_type_t<T>>(last_of(T{})))
+        throw std::runtime_error("a kind has no name");
+      value = static_cast<T>(number);
+    } else if constexpr (std::is_arithmetic_v<T>) {
+      raw(&value, sizeof value);
+    } else {
+      fields(*this, value);
+    }
+  }
+  void get(std::string& text) {
+    text.resize(count());
+    raw(text.data(), text.size());
+  }
+  template <typename T>
+  void get(std::optional<T>& value) {
+    bool there = false;
+    get(there);
+    if (there) get(value.emplace());
+  }
+  template <typename T>
+  void get(std::vector<T>& list) {
+    // Nothing is set aside by a claim: at least one byte has to be there for each value.
+    for (std::uint64_t i = 0, all = count(); i < all; ++i) get(list.emplace_back());
+  }
+  std::size_t count() {
+    std::uint64_t number = 0;
+    raw(&number, sizeof number);
+    if (number > left_.size()) throw std::runtime_error("a length reaches past the end");
+    return number;
+  }
+  void raw(void* data, std::size_t size) {
+    if (size > left_.size()) throw std::runtime_error("it ends early");
+    if (size != 0) std::memcpy(data, left_.data(), size);
+    left_ = left_.subspan(size);
+  }
+
+  std::span<const std::uint8_t> left_;
+};
+
+}  // namespace
+
+std::vector<std::uint8_t> encode(const std::vector<FileRecord>& files) {
+  Encoder encoder;
+  encoder(files);
+  return std::move(encoder.bytes);
+}
+
+std::vector<FileRecord> decode(std::span<const std::uint8_t> bytes) {
+  Decoder decoder(bytes);
+  std::vector<FileRecord> files;
+  decoder(files);
+  if (!decoder.at_end()) throw std::runtime_error("bytes are left over");
+  return files;
+}
+
+}  // namespace cudeploy
