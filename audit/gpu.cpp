@@ -128,45 +128,28 @@ bool holds_tile_ir(const FatBinary& container) {
                      [](const Image& image) { return image.kind == ImageKind::tile_ir; });
 }
 
-ImageFit fit_cubin(const FatBinary& container, const Image& image, GpuTarget made_for, GpuTarget gpu) {
-  const std::string name = image_name(image);
-  if (made_for == gpu) return {Fit::native, fmt::format("{} is made for {}", name, to_string(gpu))};
-  if (image.variant == "a" || image.arch_specific)
-    return {Fit::none, fmt::format("{} runs on {} only", name, to_string(made_for))};
-  if (holds_tile_ir(container))
-    return {Fit::none, fmt::format("{} holds tile kernels, which run on {} only", name, to_string(made_for))};
+Fit fit_cubin(const FatBinary& container, const Image& image, GpuTarget made_for, GpuTarget gpu) {
+  if (made_for == gpu) return Fit::native;
+  if (image.variant == "a" || image.arch_specific) return Fit::none;
+  if (holds_tile_ir(container)) return Fit::none;  // labelled without the "a" that tile kernels have
+  if (gpu < made_for) return Fit::none;
   if (image.variant == "f") {
-    if (family_of(made_for) == 0 || family_of(made_for) != family_of(gpu))
-      return {Fit::none, fmt::format("{} runs in its own family only", name)};
-    if (gpu < made_for) return {Fit::none, fmt::format("{} is newer than {}", name, to_string(gpu))};
-    return {Fit::native, fmt::format("{} runs on newer members of its family", name)};
+    return family_of(made_for) != 0 && family_of(made_for) == family_of(gpu) ? Fit::native : Fit::none;
   }
-  if (made_for.major != gpu.major) return {Fit::none, fmt::format("{} runs on {}.x only", name, made_for.major)};
-  if (gpu < made_for) return {Fit::none, fmt::format("{} is newer than {}", name, to_string(gpu))};
-  if (is_tegra(made_for) || is_tegra(gpu))
-    return {Fit::none, fmt::format("{} does not move between {} and {}: Tegra has no binary compatibility", name,
-                                   to_string(made_for), to_string(gpu))};
-  return {Fit::native, fmt::format("{} runs on {}.x from {} on", name, gpu.major, to_string(made_for))};
+  if (made_for.major != gpu.major) return Fit::none;
+  return is_tegra(made_for) || is_tegra(gpu) ? Fit::none : Fit::native;  // Tegra has no binary compatibility
 }
 
-ImageFit fit_ptx(const Image& image, GpuTarget made_for, GpuTarget gpu) {
-  const std::string name = image_name(image);
-  if (image.variant == "a") {
-    if (made_for == gpu) return {Fit::jit, fmt::format("{} is compiled for {} by the driver", name, to_string(gpu))};
-    return {Fit::none, fmt::format("{} can be compiled for {} only", name, to_string(made_for))};
-  }
-  if (image.variant == "f" && (family_of(made_for) == 0 || family_of(made_for) != family_of(gpu)))
-    return {Fit::none, fmt::format("{} can be compiled for its own family only", name)};
-  if (gpu < made_for) return {Fit::none, fmt::format("{} is newer than {}", name, to_string(gpu))};
-  return {Fit::jit, fmt::format("{} is compiled for {} by the driver", name, to_string(gpu))};
+Fit fit_ptx(const Image& image, GpuTarget made_for, GpuTarget gpu) {
+  if (image.variant == "a") return made_for == gpu ? Fit::jit : Fit::none;
+  if (image.variant == "f" && (family_of(made_for) == 0 || family_of(made_for) != family_of(gpu))) return Fit::none;
+  return gpu < made_for ? Fit::none : Fit::jit;
 }
 
-ImageFit fit_tile_ir(const Image& image, GpuTarget made_for, GpuTarget gpu) {
-  const std::string name = image_name(image);
-  if (gpu < made_for) return {Fit::none, fmt::format("{} is newer than {}", name, to_string(gpu))};
-  if (gpu <= tile_targets.back() && std::find(tile_targets.begin(), tile_targets.end(), gpu) == tile_targets.end())
-    return {Fit::none, fmt::format("{} is no target of CUDA Tile", to_string(gpu))};
-  return {Fit::jit, fmt::format("{} is compiled for {} by the driver", name, to_string(gpu))};
+Fit fit_tile_ir(GpuTarget made_for, GpuTarget gpu) {
+  if (gpu < made_for) return Fit::none;
+  const bool target = std::find(tile_targets.begin(), tile_targets.end(), gpu) != tile_targets.end();
+  return gpu <= tile_targets.back() && !target ? Fit::none : Fit::jit;
 }
 
 int variant_rank(const std::string& variant) { return variant == "a" ? 2 : variant == "f" ? 1 : 0; }
@@ -307,10 +290,8 @@ std::string_view to_string(Fit fit) {
   return "none";
 }
 
-ImageFit fit(const FatBinary& container, const Image& image, GpuTarget gpu) {
-  const std::string name = image_name(image);
-  if (!container.loadable) return {Fit::none, name + " still has to be device-linked"};
-  if (!image.arch) return {Fit::none, name + " does not say which GPU it is for"};
+Fit fit(const FatBinary& container, const Image& image, GpuTarget gpu) {
+  if (!container.loadable || !image.arch) return Fit::none;
   const GpuTarget made_for = gpu_of_arch(*image.arch);
   switch (image.kind) {
     case ImageKind::cubin:
@@ -318,13 +299,12 @@ ImageFit fit(const FatBinary& container, const Image& image, GpuTarget gpu) {
     case ImageKind::ptx:
       return fit_ptx(image, made_for, gpu);
     case ImageKind::tile_ir:
-      return fit_tile_ir(image, made_for, gpu);
-    case ImageKind::lto_ir:
-      return {Fit::none, name + " still has to be linked: no driver loads it from a fat binary"};
+      return fit_tile_ir(made_for, gpu);
+    case ImageKind::lto_ir:  // no driver loads it from a fat binary
     case ImageKind::other:
       break;
   }
-  return {Fit::none, name + " is nothing that a driver loads"};
+  return Fit::none;
 }
 
 bool is_judged(const FatBinary& container) {
@@ -339,7 +319,7 @@ bool is_judged(const FatBinary& container) {
 ContainerFit fit(const FatBinary& container, GpuTarget gpu) {
   ContainerFit best;
   for (const Image& image : container.images) {
-    const Fit found = fit(container, image, gpu).fit;
+    const Fit found = fit(container, image, gpu);
     if (found != Fit::none && better(found, image, best)) best = {found, &image};
   }
   return best;

@@ -55,14 +55,8 @@ enum class Fit {
 
 std::string_view to_string(Fit fit);
 
-/// What one image gives one GPU, and why.
-struct ImageFit {
-  Fit fit = Fit::none;
-  std::string reason;
-};
-
 /// Decides one image. `container` tells whether it has to be linked first and whether it holds tile kernels.
-ImageFit fit(const FatBinary& container, const Image& image, GpuTarget gpu);
+Fit fit(const FatBinary& container, const Image& image, GpuTarget gpu);
 
 /// Whether a fat binary takes part in a verdict: loadable, with images, and not known to be without kernels
 /// (nvcc's link step puts a container without kernels into every file).

@@ -27,9 +27,9 @@ void fields(Codec& codec, T& record) {
 template <typename Codec, Is<Image> T>
 void fields(Codec& codec, T& record) {
   auto& [offset, group, kind, entry_kind, arch, variant, ptx_version, compression, stored_size, size, toolkit, flags,
-         header_size, name, options, debug, obfuscated, kernel_count, kernels] = record;
+         header_size, name, options, arch_specific, debug, obfuscated, kernel_count, kernels] = record;
   codec(offset, group, kind, entry_kind, arch, variant, ptx_version, compression, stored_size, size, toolkit, flags,
-        header_size, name, options, debug, obfuscated, kernel_count, kernels);
+        header_size, name, options, arch_specific, debug, obfuscated, kernel_count, kernels);
 }
 template <typename Codec, Is<FatBinary> T>
 void fields(Codec& codec, T& record) {
@@ -153,7 +153,9 @@ class Decoder {
   template <typename T>
   void get(std::vector<T>& list) {
     // Nothing is set aside by a claim: at least one byte has to be there for each value.
-    for (std::uint64_t i = 0, all = count(); i < all; ++i) get(list.emplace_back());
+    const std::uint64_t all = count();
+    list.reserve(std::min<std::uint64_t>(all, left_.size() / sizeof(T)));
+    for (std::uint64_t i = 0; i < all; ++i) get(list.emplace_back());
   }
   std::size_t count() {
     std::uint64_t number = 0;

@@ -34,6 +34,7 @@ std::vector<FileRecord> full() {
   image.arch = 90;
   image.variant = "a";
   image.compression = Compression::zstd;
+  image.arch_specific = true;
   image.kernel_count = 1;
   image.kernels = {{"k", 32, 1024}};
   FatBinary fat_binary;
