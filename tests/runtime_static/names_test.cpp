@@ -4,6 +4,8 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <link.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -47,6 +49,56 @@ std::uintptr_t slot_of_jump(const unsigned char* entry) {
   return reinterpret_cast<std::uintptr_t>(entry) + 6 + static_cast<std::intptr_t>(distance);
 }
 
+/// Loads two plugins, lets the second join the first, and returns the names whose calls do not arrive at the first
+/// one's function of the same name.
+Words compare_loaded(const Workshop& shop) {
+  const auto load = [&](const char* name) {
+    void* handle = dlopen(shop.path(name).c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (!handle) throw std::runtime_error(dlerror());
+    return handle;
+  };
+  void* server = load("a.so");
+  reinterpret_cast<int (*)(int)>(dlsym(server, "probe_push"))(1);
+  void* guest = load("b.so");
+  if (reinterpret_cast<int (*)(int)>(dlsym(guest, "probe_pop"))(0) != 1) throw std::runtime_error("not joined");
+  const auto base = [](void* handle) { return static_cast<const link_map*>(handle)->l_addr; };
+  const auto server_symbols = symbols_of(shop.path("a.so"));
+  const auto guest_symbols = symbols_of(shop.path("b.so"));
+  Words wrong;
+  for (const auto& name : names_by_nm(toolkit_archive())) {
+    // The registration functions are observed on their way: their jump stands behind the observer.
+    const bool observed = guest_symbols.contains("cudeploy_next_" + name);
+    const auto entry = base(guest) + guest_symbols.at((observed ? "cudeploy_next_" : "__wrap_") + name);
+    const auto slot = slot_of_jump(reinterpret_cast<const unsigned char*>(entry));
+    std::uintptr_t target = 0;
+    if (slot) std::memcpy(&target, reinterpret_cast<const void*>(slot), sizeof target);
+    if (target != base(server) + server_symbols.at(name)) wrong.push_back(name);
+  }
+  return wrong;
+}
+
+/// compare_loaded in a child: the server stays loaded, and the next comparison must not meet it.
+Words misdirected(const Workshop& shop) {
+  const std::string file = shop.path("misdirected");
+  const pid_t child = fork();
+  if (child == 0) {
+    try {
+      std::ofstream out(file);
+      for (const auto& name : compare_loaded(shop)) out << name << "\n";
+      out.close();
+      _exit(out ? 0 : 2);
+    } catch (const std::exception& error) {
+      fprintf(stderr, "%s\n", error.what());
+      _exit(1);
+    }
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  std::ifstream in(file);
+  return lines_of({std::istreambuf_iterator<char>(in), {}});
+}
+
 TEST(Names, EachSlotHoldsTheServersFunctionOfTheSameName) {
 #ifndef __x86_64__
   GTEST_SKIP() << "reads x86-64 jumps";
@@ -54,28 +106,42 @@ TEST(Names, EachSlotHoldsTheServersFunctionOfTheSameName) {
   Workshop shop;
   shop.plugin("a", &kit());
   shop.plugin("b", &kit());
-  void* server = dlopen(shop.path("a.so").c_str(), RTLD_NOW | RTLD_LOCAL);
-  ASSERT_NE(server, nullptr) << dlerror();
-  reinterpret_cast<int (*)(int)>(dlsym(server, "probe_push"))(1);
-  void* guest = dlopen(shop.path("b.so").c_str(), RTLD_NOW | RTLD_LOCAL);
-  ASSERT_NE(guest, nullptr) << dlerror();
-  ASSERT_EQ(reinterpret_cast<int (*)(int)>(dlsym(guest, "probe_pop"))(0), 1);
-  const auto base = [](void* handle) { return static_cast<const link_map*>(handle)->l_addr; };
-  const auto server_symbols = symbols_of(shop.path("a.so"));
-  const auto guest_symbols = symbols_of(shop.path("b.so"));
-  int compared = 0;
-  for (const auto& name : names_by_nm(toolkit_archive())) {
-    // The registration functions are observed on their way: their jump stands behind the observer.
-    const bool observed = guest_symbols.contains("cudeploy_next_" + name);
-    const auto entry = base(guest) + guest_symbols.at((observed ? "cudeploy_next_" : "__wrap_") + name);
-    const auto slot = slot_of_jump(reinterpret_cast<const unsigned char*>(entry));
-    ASSERT_NE(slot, 0u) << name;
-    std::uintptr_t target = 0;
-    std::memcpy(&target, reinterpret_cast<const void*>(slot), sizeof target);
-    EXPECT_EQ(target, base(server) + server_symbols.at(name)) << name;
-    ++compared;
+  EXPECT_EQ(misdirected(shop), Words());
+}
+
+TEST(Names, TwoSwappedNamesAreNoticed) {
+  // The comparison above must be able to fail: the generated table of one plugin names two functions in wrong order.
+  // Both answer 35 without a driver, so nothing else would tell.
+#ifndef __x86_64__
+  GTEST_SKIP() << "reads x86-64 jumps";
+#endif
+  Workshop shop;
+  const Kit& right = kit();
+  Kit swapped = right;
+  swapped.library = shop.path("swapped.a");
+  std::ifstream in(right.folder + "/entries.cpp");
+  std::ofstream out(shop.path("entries.cpp"));
+  int changed = 0;
+  for (std::string line; std::getline(in, line);) {
+    for (const auto& [name, other] : {std::pair("cudaMalloc", "cudaFree"), std::pair("cudaFree", "cudaMalloc")}) {
+      const std::string end = std::string(", ") + name;
+      if (!line.starts_with("cudeploy_entry ") || !line.ends_with(end)) continue;
+      line.replace(line.size() - end.size() + 2, std::string::npos, other);
+      ++changed;
+      break;
+    }
+    out << line << "\n";
   }
-  EXPECT_EQ(compared, static_cast<int>(kit().names.size()));
+  out.close();
+  ASSERT_EQ(changed, 2);
+  must({"g++", "-std=c++17", "-Os", "-fPIC", "-I" + right.folder, "-c", shop.path("entries.cpp"), "-o",
+        shop.path("entries.o")});
+  std::filesystem::copy_file(right.library, swapped.library);
+  must({"ar", "r", swapped.library, shop.path("entries.o")});
+  std::replace(swapped.link.begin(), swapped.link.end(), right.library, swapped.library);
+  shop.plugin("a", &right);
+  shop.plugin("b", &swapped);
+  EXPECT_EQ(misdirected(shop), (Words{"cudaFree", "cudaMalloc"}));
 }
 
 /// A program that calls every routed function with zeroed arguments, each in a child, and prints how it ended.
