@@ -70,7 +70,7 @@ struct Anchor {
   const char* names;             ///< name_count zero-terminated names, ascending by byte value
   const int32_t* functions;      ///< function i lies at `(char*)&functions[i] + functions[i]`: never a routed name
   void** slots;                  ///< atomic: where calls of name i go now
-  int (*runtime_version)(int*);  ///< the copy's own cudaRuntimeGetVersion
+  int (*runtime_version)(int*);  ///< as cudaRuntimeGetVersion, of the copy itself; answers without a driver too
   size_t (*report_json)(char* buffer, size_t size);  ///< cudeploy_report_json of this copy
   uint32_t version;      ///< atomic: what runtime_version answered, 13000; 0 = not asked yet
   uint32_t state;        ///< atomic: bits of AnchorState

@@ -43,6 +43,16 @@ void* cudeploy_bind(uint32_t index);
 #pragma GCC visibility pop
 }
 
+/// What this copy says of itself. Without a driver a runtime of CUDA 11 answers 35 and leaves the version alone. Its
+/// table of functions speaks then, as the link kit read it from the same archive: a lower bound, and enough to order
+/// 11.4 and 11.8.
+static int own_version(int* version) {
+  *version = 0;
+  __real_cudaRuntimeGetVersion(version);
+  if (*version <= 0) *version = CUDEPLOY_API_LEVEL;
+  return 0;
+}
+
 __attribute__((used)) Anchor cudeploy_anchor_here = {&cudeploy_anchor_here,
                                                      cudeploy::anchor_abi,
                                                      CUDEPLOY_CUDA_MAJOR,
@@ -53,7 +63,7 @@ __attribute__((used)) Anchor cudeploy_anchor_here = {&cudeploy_anchor_here,
                                                      cudeploy_names,
                                                      cudeploy_functions,
                                                      cudeploy_slots,
-                                                     __real_cudaRuntimeGetVersion,
+                                                     own_version,
                                                      cudeploy_report_json,
                                                      0,
                                                      0,
@@ -96,7 +106,7 @@ uint32_t ask_version(const Anchor& copy) {
   if (const uint32_t known = version_of(copy)) return known;
   int version = 0;
   copy.runtime_version(&version);
-  // A runtime that does not answer is older than any other: it joins everybody, nobody joins it.
+  // Who does not answer is older than any other: it joins everybody, nobody joins it.
   const uint32_t answer = version > 0 ? static_cast<uint32_t>(version) : 1;
   __atomic_store_n(&const_cast<Anchor&>(copy).version, answer, __ATOMIC_RELEASE);
   return answer;

@@ -284,9 +284,10 @@ std::string copy_header(const RuntimeArchive& archive, AnchorVisibility anchor) 
       "// Written by `cudeploy link-kit` from one libcudart_static.a: do not edit.\n"
       "#pragma once\n"
       "#define CUDEPLOY_CUDA_MAJOR " +
-      std::to_string(archive.api_level / 1000) + "\n" + "#define CUDEPLOY_NAME_COUNT " +
-      std::to_string(archive.names.size()) + "\n" + "#define CUDEPLOY_NAMES_ID " + hexadecimal(names_id) + "\n" +
-      "#define CUDEPLOY_ARCHIVE_ID " + hexadecimal(archive.id) + "\n" + "#define CUDEPLOY_ANCHOR_EXPORTED " +
+      std::to_string(archive.api_level / 1000) + "\n" + "#define CUDEPLOY_API_LEVEL " +
+      std::to_string(archive.api_level) + "\n#define CUDEPLOY_NAME_COUNT " + std::to_string(archive.names.size()) +
+      "\n" + "#define CUDEPLOY_NAMES_ID " + hexadecimal(names_id) + "\n" + "#define CUDEPLOY_ARCHIVE_ID " +
+      hexadecimal(archive.id) + "\n" + "#define CUDEPLOY_ANCHOR_EXPORTED " +
       (anchor == AnchorVisibility::exported ? "1" : "0") + "\n";
   for (const auto name : recorded) text += "#define CUDEPLOY_HAS" + std::string(name) + " " + has(name) + "\n";
   text +=

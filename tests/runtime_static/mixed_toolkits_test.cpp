@@ -171,6 +171,38 @@ TEST(Majors, ElevenTwelveAndThirteenDoNotDisturbEachOther) {
   EXPECT_EQ(report_of(outcome)["states"], 3);
 }
 
+TEST(Majors, MinorsOfElevenAreOrderedWithoutADriver) {
+  // Its cudaRuntimeGetVersion answers 35 then. The older one is 11.8, whose table of functions is set back.
+  if (access("/proc/driver/nvidia/version", F_OK) == 0) GTEST_SKIP() << "this machine has a driver";
+  ARCHIVE_11_8(newer);
+  Workshop shop;
+  std::ifstream in(newer, std::ios::binary);
+  std::string bytes{std::istreambuf_iterator<char>(in), {}};
+  const auto row = [](const char(&version)[3]) {
+    return std::string(16, 0) + std::string(version, 2) + std::string(6, 0);
+  };
+  int changed = 0;
+  for (auto at = bytes.find(row("\x48\x2b")); at != std::string::npos; at = bytes.find(row("\x48\x2b"), at + 24)) {
+    bytes.replace(at, 24, row("\x3e\x2b"));
+    ++changed;
+  }
+  ASSERT_GT(changed, 0);
+  const std::string older = shop.path("libcudart_static.a");
+  std::ofstream(older, std::ios::binary) << bytes;
+  ASSERT_EQ(read_runtime_archive(newer).api_level, 11080);
+  ASSERT_EQ(read_runtime_archive(older).api_level, 11070);
+  shop.plugin("old", &kit({.archive = older}));
+  shop.plugin("new", &kit({.archive = newer}));
+  shop.host();
+  EXPECT_EQ(shop.tell("open old open new old.push 1 new.pop old.server").out, "0\n1\nnew.so\n");
+  EXPECT_EQ(shop.tell("open new open old old.push 1 new.pop old.server").out, "0\n1\nnew.so\n");
+  const Outcome outcome = shop.tell("open old old.push 1 open new new.pop new.server new.report");
+  EXPECT_TRUE(outcome.out.starts_with(std::string("0\n") + missing + "new.so\n")) << outcome.out;
+  const auto report = report_of(outcome);
+  EXPECT_EQ(report["states"], 2);
+  EXPECT_TRUE(notes_say(report, "old.so (11.7) and ")) << report.dump(2);
+}
+
 TEST(SharedRuntime, LoadedBeforeItServesWhenAtLeastAsNew) {
   ARCHIVE_13_0(older);
   ARCHIVE_13_5(newer);
