@@ -12,6 +12,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -504,6 +505,19 @@ void discard(Snapshot* snapshot) {
   free(snapshot);
 }
 
+/// The loader namespace that this copy lives in: 0 is the program's, others are opened with dlmopen.
+int32_t loader_namespace() {
+  Dl_info ignored;
+  link_map* own = nullptr;
+  Lmid_t number = LM_ID_BASE;
+  // A link map is what dlopen gives as a handle.
+  if (!dladdr1(&cudeploy_anchor_here, &ignored, reinterpret_cast<void**>(&own), RTLD_DL_LINKMAP) || !own ||
+      dlinfo(own, RTLD_DI_LMID, &number) != 0) {
+    return 0;
+  }
+  return static_cast<int32_t>(number);
+}
+
 Snapshot* take(bool load_driver, bool also_past) {
   auto* snapshot = static_cast<Snapshot*>(calloc(1, sizeof(Snapshot)));
   if (!snapshot) return nullptr;
@@ -536,6 +550,14 @@ Snapshot* take(bool load_driver, bool also_past) {
       stub.defined_in = snapshot->text(path);
       return true;
     });
+  }
+  snapshot->report.loader_namespace = loader_namespace();
+  if (snapshot->report.loader_namespace != 0) {
+    snapshot->note(
+        "this is loader namespace %d, opened with dlmopen: a world of its own, whose runtimes and the program's "
+        "neither "
+        "see nor join each other",
+        snapshot->report.loader_namespace);
   }
   resolve_servers(*snapshot);
   count_states_and_explain(*snapshot);
@@ -623,6 +645,8 @@ void write_json(const cudeploy_report& report, Text& out) {
   out.number(report.driver_version);
   out.put(",\n  \"driver_error\": ");
   out.number(report.driver_error);
+  out.put(",\n  \"loader_namespace\": ");
+  out.number(report.loader_namespace);
   out.put(",\n  \"states\": ");
   out.number(report.states);
   out.put(",\n  \"copies\": [");
@@ -678,7 +702,7 @@ void write_json(const cudeploy_report& report, Text& out) {
 
 // ---- At the end of the process -------------------------------------------------------------------------------
 
-/// Exactly one copy writes: the first in link-map order, where its object stays until the end.
+/// Exactly one copy of a namespace writes: the first in link-map order, where its object stays until the end.
 bool is_the_writer() {
   bool first = true, writes = false;
   for_each_object([&](const LoadedObject& object, const dl_phdr_info&) {
@@ -705,6 +729,11 @@ void write_report_file(const char* path) {
     Text out = {text, measure.length + 1};
     write_json(snapshot->report, out);
     const bool to_stderr = strcmp(path, "stderr") == 0;
+    char numbered[PATH_MAX];
+    if (!to_stderr && snapshot->report.loader_namespace != 0) {
+      snprintf(numbered, sizeof numbered, "%s.%d", path, snapshot->report.loader_namespace);
+      path = numbered;
+    }
     const int file = to_stderr ? 2 : open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666);
     for (size_t done = 0; file >= 0 && done < out.length;) {
       const ssize_t written = write(file, text + done, out.length - done);

@@ -119,6 +119,27 @@ TEST(Report, SaysWhenSharingIsTurnedOff) {
   EXPECT_NE(report["notes"].dump().find("CUDEPLOY_UNIFY=0"), std::string::npos);
 }
 
+TEST(Report, SaysWhichLoaderNamespaceItSees) {
+  Workshop shop;
+  for (const char* name : {"a", "b"}) shop.plugin(name, &kit());
+  shop.host();
+  const std::string both = "open a open-world b a.push 1 b.push 2 ";
+  const Json base = report_of(shop.tell(both + "a.report").out);
+  EXPECT_EQ(base["loader_namespace"], 0);
+  EXPECT_EQ(base["copies"].size(), 1u) << base.dump(2);
+  EXPECT_EQ(base["notes"].dump().find("dlmopen"), std::string::npos);
+  const Json world = report_of(shop.tell(both + "b.report").out);
+  EXPECT_EQ(world["loader_namespace"], 1);
+  ASSERT_EQ(world["copies"].size(), 1u) << world.dump(2);
+  EXPECT_EQ(copy_in(world, "b.so")->at("role"), "serving");
+  EXPECT_NE(world["notes"].dump().find("this is loader namespace 1, opened with dlmopen"), std::string::npos);
+  // When the process ends, neither overwrites what the other one wrote.
+  const std::string file = shop.path("report.json");
+  shop.tell(both, {"CUDEPLOY_REPORT=" + file});
+  EXPECT_NE(copy_in(Json::parse(content(file)), "a.so"), nullptr);
+  EXPECT_NE(copy_in(Json::parse(content(file + ".1")), "b.so"), nullptr);
+}
+
 TEST(Report, OtherAnchorAbiIsNamedAndNeverRead) {
   // A cudeploy of the future: another number and a block of another shape behind the same note.
   Workshop shop;

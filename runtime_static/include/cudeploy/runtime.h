@@ -2,12 +2,13 @@
  * see that from outside. A program that links cudeploy's runtime can ask here, or set CUDEPLOY_REPORT=stderr.
  *
  * C99, callable from any language. Raw facts: nothing here judges, nothing prints, nothing fails because of a
- * duplicate. The functions exist once in each linked object, hidden there, and all of them see the whole process
- * (one loader namespace).
+ * duplicate. The functions exist once in each linked object, hidden there, and all of them see the same: the whole
+ * process, or where the object was opened with dlmopen, the loader namespace that it lives in. From outside of an object
+ * they are reached through its anchor, see examples/languages.
  *
  * Environment, ignored in set-user-id programs:
  *   CUDEPLOY_UNIFY=0               each copy keeps a state of its own, for comparison
- *   CUDEPLOY_REPORT=FILE|stderr    the report as JSON when the process ends
+ *   CUDEPLOY_REPORT=FILE|stderr    the report as JSON when the process ends; of loader namespace 1 in FILE.1 and so on
  */
 #ifndef CUDEPLOY_RUNTIME_H
 #define CUDEPLOY_RUNTIME_H
@@ -34,7 +35,8 @@ typedef struct cudeploy_copy {
   const char* object;      /* path of the object that holds it; of the program itself where the loader names none */
   uint64_t address;        /* where that object lies */
   int32_t role;            /* CUDEPLOY_ROLE_... */
-  int32_t runtime_version; /* what the copy says of itself, 13000 = 13.0; 0 = unknown */
+  int32_t runtime_version; /* what the copy says of itself, 13000 = 13.0; 0 = unknown. CUDA 11 without a driver says
+                            * nothing: then the highest version in its function table, a lower bound */
   int32_t api_level;       /* foreign static: highest version in its function table, a lower bound; else 0 */
   int32_t cuda_major;      /* generation: 13 */
   int32_t anchor_abi;      /* generation: ours only, else 0 */
@@ -67,7 +69,7 @@ typedef struct cudeploy_report {
   int32_t fat_binary_count;
   int32_t shared_stub_count;
   int32_t note_count;
-  int32_t reserved;
+  int32_t loader_namespace; /* 0 = the program's; another = opened with dlmopen, a world of its own that sees no other */
   const cudeploy_copy* copies;             /* in the loader's order */
   const cudeploy_fat_binary* fat_binaries; /* in the order of their objects, newest registration first */
   const cudeploy_shared_stub* shared_stubs;
