@@ -313,13 +313,57 @@ void* function_of(const Anchor& copy, uint32_t index) {
 
 void fill(uint32_t index, void* function) { __atomic_store_n(&cudeploy_slots[index], function, __ATOMIC_RELEASE); }
 
+/// Finds functions of a library that stays loaded by its own hash table. dlsym takes 900 instructions for a name, and
+/// hundreds are asked for. What is not found here (another kind of table, a function that is chosen at run time, an
+/// older version of a symbol) is left to dlsym.
+class Exports {
+ public:
+  explicit Exports(const link_map& library) : base_(library.l_addr) {
+    for (const auto* entry = library.l_ld; entry->d_tag != DT_NULL; ++entry) {
+      const uintptr_t value = entry->d_un.d_ptr < base_ ? base_ + entry->d_un.d_ptr : entry->d_un.d_ptr;
+      if (entry->d_tag == DT_GNU_HASH) table_ = reinterpret_cast<const uint32_t*>(value);
+      if (entry->d_tag == DT_SYMTAB) symbols_ = reinterpret_cast<const ElfW(Sym)*>(value);
+      if (entry->d_tag == DT_STRTAB) strings_ = reinterpret_cast<const char*>(value);
+      if (entry->d_tag == DT_VERSYM) versions_ = reinterpret_cast<const uint16_t*>(value);
+    }
+  }
+
+  void* find(const char* name) const {
+    if (!table_ || !table_[0]) return nullptr;
+    uint32_t hash = 5381;
+    for (const char* c = name; *c; ++c) hash = hash * 33 + static_cast<unsigned char>(*c);
+    // {buckets, first symbol, words of the filter, shift}, the filter in words of 64 bits, the buckets, the chains.
+    const uint32_t* buckets = table_ + 4 + 2 * table_[2];
+    const uint32_t* chains = buckets + table_[0] - table_[1];
+    uint32_t i = buckets[hash % table_[0]];
+    if (i < table_[1]) return nullptr;
+    for (;; ++i) {
+      const ElfW(Sym)& symbol = symbols_[i];
+      if ((chains[i] | 1) == (hash | 1) && !(versions_ && versions_[i] & 0x8000) &&
+          ELF64_ST_TYPE(symbol.st_info) == STT_FUNC && strcmp(strings_ + symbol.st_name, name) == 0) {
+        return reinterpret_cast<void*>(base_ + symbol.st_value);
+      }
+      if (chains[i] & 1) return nullptr;
+    }
+  }
+
+ private:
+  uintptr_t base_;
+  const uint32_t* table_ = nullptr;
+  const ElfW(Sym) * symbols_ = nullptr;
+  const char* strings_ = nullptr;
+  const uint16_t* versions_ = nullptr;
+};
+
 /// Fills all slots, by name. A name that the server lacks stays with our own copy. (Not inlined: its cost is measured.)
 __attribute__((noinline)) void fill_slots(Server server) {
   if (server & shared_runtime_bit) {
     void* handle = reinterpret_cast<void*>(server & ~shared_runtime_bit);
+    const Exports exports(*static_cast<const link_map*>(handle));  // what dlopen gives, in glibc
     const char* name = cudeploy_names;
     for (uint32_t i = 0; i < CUDEPLOY_NAME_COUNT; ++i, name += strlen(name) + 1) {
-      void* function = dlsym(handle, name);
+      void* function = exports.find(name);
+      if (!function) function = dlsym(handle, name);
       fill(i, function ? function : function_of(own, i));
     }
     return;

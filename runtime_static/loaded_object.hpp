@@ -39,31 +39,10 @@ class LoadedObject {
   /// into one segment, where nobody can tell where the next one begins.
   template <typename Visit>
   void for_each_note(Visit visit) const {
-    struct Note {
-      ElfW(Nhdr) header;
-      char owner[12];
-      NoteDescription description;
-    };
-    static_assert(sizeof(Note) == 40);
-    for (const auto& segment : *this) {
-      if (segment.p_type != PT_NOTE) continue;
-      const uintptr_t start = base_ + segment.p_vaddr;
-      if (!holds(start, segment.p_filesz, PF_R)) continue;
-      for (size_t offset = 0; offset + sizeof(Note) <= segment.p_filesz; offset += 4) {
-        const uintptr_t at = start + offset;
-        const auto* header = reinterpret_cast<const ElfW(Nhdr)*>(at);
-        if (header->n_namesz != sizeof note_owner || header->n_type != note_type) continue;
-        Note note;
-        memcpy(&note, reinterpret_cast<const void*>(at), sizeof note);
-        if (note.header.n_descsz < sizeof(NoteDescription) || memcmp(note.owner, note_owner, sizeof note_owner) != 0) {
-          continue;
-        }
-        const uintptr_t anchor = at + offsetof(Note, description) + offsetof(NoteDescription, anchor_offset) +
-                                 static_cast<uintptr_t>(note.description.anchor_offset);
-        const bool inside = anchor % alignof(Anchor) == 0 && holds(anchor, sizeof(Anchor), PF_R | PF_W);
-        visit(note.description, inside ? reinterpret_cast<const Anchor*>(anchor) : nullptr);
-      }
-    }
+    NotePlace place = {begin(), 0};
+    NoteDescription description;
+    const Anchor* anchor = nullptr;
+    while (next_note(place, description, anchor)) visit(description, anchor);
   }
 
   /// Value of a dynamic tag that is an offset or a count; 0 when absent.
@@ -117,6 +96,45 @@ class LoadedObject {
   }
 
  private:
+  struct NotePlace {
+    const ElfW(Phdr) * segment;
+    size_t offset;
+  };
+
+  /// Finds a note from `place` on and moves `place` behind it. Not inlined: one for all walks keeps the copies small.
+  __attribute__((noinline)) bool next_note(NotePlace& place, NoteDescription& description,
+                                           const Anchor*& anchor) const {
+    struct Note {
+      ElfW(Nhdr) header;
+      char owner[12];
+      NoteDescription description;
+    };
+    static_assert(sizeof(Note) == 40);
+    for (; place.segment != end(); ++place.segment, place.offset = 0) {
+      if (place.segment->p_type != PT_NOTE) continue;
+      const uintptr_t start = base_ + place.segment->p_vaddr;
+      if (!holds(start, place.segment->p_filesz, PF_R)) continue;
+      while (place.offset + sizeof(Note) <= place.segment->p_filesz) {
+        const uintptr_t at = start + place.offset;
+        place.offset += 4;
+        const auto* header = reinterpret_cast<const ElfW(Nhdr)*>(at);
+        if (header->n_namesz != sizeof note_owner || header->n_type != note_type) continue;
+        Note note;
+        memcpy(&note, reinterpret_cast<const void*>(at), sizeof note);
+        if (note.header.n_descsz < sizeof(NoteDescription) || memcmp(note.owner, note_owner, sizeof note_owner) != 0) {
+          continue;
+        }
+        const uintptr_t address = at + offsetof(Note, description) + offsetof(NoteDescription, anchor_offset) +
+                                  static_cast<uintptr_t>(note.description.anchor_offset);
+        const bool inside = address % alignof(Anchor) == 0 && holds(address, sizeof(Anchor), PF_R | PF_W);
+        description = note.description;
+        anchor = inside ? reinterpret_cast<const Anchor*>(address) : nullptr;
+        return true;
+      }
+    }
+    return false;
+  }
+
   const ElfW(Dyn) * dynamic_table() const {
     for (const auto& segment : *this) {
       if (segment.p_type == PT_DYNAMIC && holds(base_ + segment.p_vaddr, segment.p_memsz, PF_R)) {

@@ -49,8 +49,8 @@ std::uintptr_t slot_of_jump(const unsigned char* entry) {
   return reinterpret_cast<std::uintptr_t>(entry) + 6 + static_cast<std::intptr_t>(distance);
 }
 
-/// Loads two plugins, lets the second join the first, and returns the names whose calls do not arrive at the first
-/// one's function of the same name.
+/// Loads a.so, a plugin or a shared runtime, and b.so, which joins it, and returns the names whose calls do not arrive
+/// at the function of the same name in a.so. A shared runtime is asked by dlsym; what it lacks stays with the guest.
 Words compare_loaded(const Workshop& shop) {
   const auto load = [&](const char* name) {
     void* handle = dlopen(shop.path(name).c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -58,12 +58,27 @@ Words compare_loaded(const Workshop& shop) {
     return handle;
   };
   void* server = load("a.so");
-  reinterpret_cast<int (*)(int)>(dlsym(server, "probe_push"))(1);
+  const bool shared = !dlsym(server, "probe_push");
+  auto* push = dlsym(server, shared ? "__cudaPushCallConfiguration" : "probe_push");
+  if (shared) {
+    struct {
+      unsigned x, y, z;
+    } grid = {1, 2, 3}, block = {4, 5, 6};
+    reinterpret_cast<unsigned (*)(decltype(grid), decltype(block), size_t, void*)>(push)(
+        grid, block, 77, reinterpret_cast<void*>(0x1234));
+  } else {
+    reinterpret_cast<int (*)(int)>(push)(1);
+  }
   void* guest = load("b.so");
   if (reinterpret_cast<int (*)(int)>(dlsym(guest, "probe_pop"))(0) != 1) throw std::runtime_error("not joined");
   const auto base = [](void* handle) { return static_cast<const link_map*>(handle)->l_addr; };
   const auto server_symbols = symbols_of(shop.path("a.so"));
   const auto guest_symbols = symbols_of(shop.path("b.so"));
+  const auto expected = [&](const std::string& name) {
+    if (!shared) return base(server) + server_symbols.at(name);
+    void* function = dlsym(server, name.c_str());
+    return function ? reinterpret_cast<std::uintptr_t>(function) : base(guest) + guest_symbols.at(name);
+  };
   Words wrong;
   for (const auto& name : names_by_nm(toolkit_archive())) {
     // The registration functions are observed on their way: their jump stands behind the observer.
@@ -72,7 +87,7 @@ Words compare_loaded(const Workshop& shop) {
     const auto slot = slot_of_jump(reinterpret_cast<const unsigned char*>(entry));
     std::uintptr_t target = 0;
     if (slot) std::memcpy(&target, reinterpret_cast<const void*>(slot), sizeof target);
-    if (target != base(server) + server_symbols.at(name)) wrong.push_back(name);
+    if (target != expected(name)) wrong.push_back(name);
   }
   return wrong;
 }
@@ -105,6 +120,18 @@ TEST(Names, EachSlotHoldsTheServersFunctionOfTheSameName) {
 #endif
   Workshop shop;
   shop.plugin("a", &kit());
+  shop.plugin("b", &kit());
+  EXPECT_EQ(misdirected(shop), Words());
+}
+
+TEST(Names, EachSlotHoldsTheSharedRuntimesFunctionOfTheSameName) {
+#ifndef __x86_64__
+  GTEST_SKIP() << "reads x86-64 jumps";
+#endif
+  const std::string library = toolkit_shared_library();
+  if (library.empty()) GTEST_SKIP() << "the toolkit has no libcudart.so beside its archive";
+  Workshop shop;
+  std::filesystem::copy_file(library, shop.path("a.so"));
   shop.plugin("b", &kit());
   EXPECT_EQ(misdirected(shop), Words());
 }

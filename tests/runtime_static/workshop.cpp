@@ -131,6 +131,13 @@ Words names_by_nm(const std::string& archive) {
 
 std::string toolkit_archive() { return CUDEPLOY_CUDART_STATIC; }
 
+std::string toolkit_shared_library() {
+  for (const auto& entry : fs::directory_iterator(fs::path(toolkit_archive()).parent_path())) {
+    if (entry.path().filename().string().starts_with("libcudart.so.")) return entry.path();
+  }
+  return {};
+}
+
 const Kit& kit(const KitOptions& asked) {
   static std::map<std::string, Kit> made;
   KitOptions options = asked;

@@ -37,6 +37,9 @@ Words names_by_nm(const std::string& archive);
 /// The runtime archive of the toolkit that the tests use.
 std::string toolkit_archive();
 
+/// The shared runtime beside it, libcudart.so.N; "" when there is none.
+std::string toolkit_shared_library();
+
 /// One cudeploy runtime, compiled for one archive: what `cudeploy::runtime` is in CMake.
 struct Kit {
   std::string folder;   ///< of the link kit

@@ -3,8 +3,8 @@
  *
  * C99, callable from any language. Raw facts: nothing here judges, nothing prints, nothing fails because of a
  * duplicate. The functions exist once in each linked object, hidden there, and all of them see the same: the whole
- * process, or where the object was opened with dlmopen, the loader namespace that it lives in. From outside of an object
- * they are reached through its anchor, see examples/languages.
+ * process, or where the object was opened with dlmopen, the loader namespace that it lives in. From outside of an
+ * object they are reached through its anchor, see examples/languages.
  *
  * Environment, ignored in set-user-id programs:
  *   CUDEPLOY_UNIFY=0               each copy keeps a state of its own, for comparison
@@ -69,7 +69,7 @@ typedef struct cudeploy_report {
   int32_t fat_binary_count;
   int32_t shared_stub_count;
   int32_t note_count;
-  int32_t loader_namespace; /* 0 = the program's; another = opened with dlmopen, a world of its own that sees no other */
+  int32_t loader_namespace;                /* 0 = the program's; another = opened with dlmopen: sees itself alone */
   const cudeploy_copy* copies;             /* in the loader's order */
   const cudeploy_fat_binary* fat_binaries; /* in the order of their objects, newest registration first */
   const cudeploy_shared_stub* shared_stubs;

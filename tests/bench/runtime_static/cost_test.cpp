@@ -56,13 +56,10 @@ TEST(Cost, OfEachCall) {
   };
   const double plain = link("plain", {toolkit_archive(), "-lpthread", "-ldl", "-lrt"});
   const double unified = link("unified", kit().link);
-  const std::filesystem::path folder = std::filesystem::path(toolkit_archive()).parent_path();
-  std::string shared_library;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    if (entry.path().filename().string().starts_with("libcudart.so.")) shared_library = entry.path();
-  }
-  ASSERT_NE(shared_library, "");
-  const double shared = link("shared", {shared_library, "-Wl,-rpath," + folder.string()});
+  const std::string library = toolkit_shared_library();
+  ASSERT_NE(library, "");
+  const double shared =
+      link("shared", {library, "-Wl,-rpath," + std::filesystem::path(library).parent_path().string()});
   std::printf("instructions per call of cudaRuntimeGetVersion: static %.1f, unified %.1f, shared %.1f\n", plain,
               unified, shared);
   EXPECT_LE(unified - plain, 2);
@@ -120,14 +117,39 @@ TEST(Cost, OfJoining) {
   EXPECT_LE(bound_other, 150000);
 }
 
-TEST(Cost, OfLoadedBytes) {
+TEST(Cost, OfJoiningASharedRuntime) {
+  NEEDS_VALGRIND;
+  const std::string library = toolkit_shared_library();
+  ASSERT_NE(library, "");
   Workshop shop;
-  shop.plugin("plain", nullptr);
-  shop.plugin("unified", &kit());
-  // Segments are whole pages in the sum of neither: memory sizes are exact.
-  const long bytes = loaded_bytes(shop.path("unified.so")) - loaded_bytes(shop.path("plain.so"));
-  std::printf("loaded bytes per object: %ld for %zu names\n", bytes, kit().names.size());
-  EXPECT_LE(bytes, 48 * 1024);
+  shop.plugin("a", &kit());
+  shop.host();
+  std::filesystem::copy_file(library, shop.path("shared.so"));
+  const Words commands = {shop.path("host"), "open", "shared", "open", "a", "a.version"};
+  ASSERT_NE(run({shop.path("host"), "open", "shared", "open", "a", "a.version", "a.server"}).out.find("shared.so"),
+            std::string::npos);
+  const long bound = instructions(commands, "*fill_slots*");
+  std::printf("instructions to bind %zu names to a shared runtime: %ld\n", kit().names.size(), bound);
+  EXPECT_GT(bound, 0);
+  EXPECT_LE(bound, 150000);
+}
+
+/// Also for the newest toolkit that can be had: the number grows with the names.
+TEST(Cost, OfLoadedBytes) {
+  Words archives = {toolkit_archive()};
+  if (const std::string newest = real_part("cudart-13.5"); !newest.empty()) {
+    archives.push_back(newest + "/nvidia/cu13/lib/libcudart_static.a");
+  }
+  for (const auto& archive : archives) {
+    Workshop shop;
+    const Kit& runtime = kit({.archive = archive});
+    shop.plugin("plain", nullptr, {}, {}, "gcc", archive);
+    shop.plugin("unified", &runtime);
+    // Segments are whole pages in the sum of neither: memory sizes are exact.
+    const long bytes = loaded_bytes(shop.path("unified.so")) - loaded_bytes(shop.path("plain.so"));
+    std::printf("loaded bytes per object: %ld for %zu names\n", bytes, runtime.names.size());
+    EXPECT_LE(bytes, 48 * 1024);
+  }
 }
 
 }  // namespace
