@@ -48,7 +48,7 @@ FileRecord full_record() {
   image.header_size = 80;
   image.name = "add.cu";
   image.options = "-g";
-  image.debug = image.obfuscated = true;
+  image.arch_specific = image.debug = image.obfuscated = true;
   image.kernel_count = 1;
   image.kernels = {{"_Z3addPfS_", 32, 48}};
   file.fat_binaries = {{80, 5000, ".nv_fatbin", false, {image, Image()}}};

@@ -143,12 +143,25 @@ TEST_F(AuditReport, CountsAddUp) {
   EXPECT_EQ(json.at("coverage").at(2).at("code"), "jit");
 }
 
+/// Words alone: where a line breaks is the page's matter.
+std::string words(std::string_view text) {
+  std::string out;
+  for (char c : text) {
+    if (c != ' ' && c != '\n') {
+      out += c;
+    } else if (!out.empty() && out.back() != ' ') {
+      out += ' ';
+    }
+  }
+  return out;
+}
+
 TEST(RuleText, ShowsTheWholeRule) {
   ASSERT_FALSE(all_rules().empty());
   for (const Rule& rule : all_rules()) {
-    std::string text = rule_text(rule, false);
+    const std::string text = words(rule_text(rule, false));
     for (std::string_view part : {rule.id, rule.name, rule.summary, rule.why, rule.fix, rule.source})
-      EXPECT_NE(text.find(part), std::string::npos) << rule.id;
+      EXPECT_NE(text.find(words(part)), std::string::npos) << rule.id << ": " << part;
     EXPECT_NE(rule_list().find(rule.name), std::string::npos);
   }
 }
