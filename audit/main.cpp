@@ -222,6 +222,7 @@ auto wish(const std::string& where, Read read) {
       place = message.substr(0, end);
       message.erase(0, std::min(end + 2, message.size()));
     }
+    if (message.starts_with("error: ")) message.erase(0, std::string_view("error: ").size());
     throw Failure(place + ": error: " + message);
   }
 }

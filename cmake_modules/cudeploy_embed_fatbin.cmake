@@ -37,9 +37,9 @@ function(cudeploy_embed_fatbin target)
   list(APPEND CMAKE_MESSAGE_CONTEXT "cudeploy_embed_fatbin")
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "NAME;DRIVER" "SOURCES;GPUS;PTX;OPTIONS")
   set(keywords NAME SOURCES GPUS PTX DRIVER OPTIONS)
-  _cudeploy_check_leftovers(cudeploy_embed_fatbin arg ${keywords})
   _cudeploy_check_target(cudeploy_embed_fatbin target "${target}"
     EXECUTABLE SHARED_LIBRARY MODULE_LIBRARY STATIC_LIBRARY OBJECT_LIBRARY)
+  _cudeploy_check_leftovers(cudeploy_embed_fatbin arg ${keywords})
   foreach(keyword IN ITEMS NAME SOURCES GPUS)
     if(NOT arg_${keyword})
       message(FATAL_ERROR "cudeploy_embed_fatbin: ${target}: ${keyword} is missing\n"
