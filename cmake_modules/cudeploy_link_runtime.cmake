@@ -27,6 +27,10 @@ CUDA_RUNTIME_LIBRARY reaches only targets with CUDA sources.
 The compiler's default is turned off (CUDA_RUNTIME_LIBRARY None), so that exactly one runtime is linked. Compiler, headers and
 runtime must be of one toolkit, else this stops with all paths. Targets that are linked together must agree: unified, shared
 and static do not mix, and the message names both. A second call with the same values does nothing.
+
+A static library hands its runtime on to what links it, also through install(EXPORT), by the names ``cudeploy::runtime``,
+``cudeploy::runtime_shared`` and ``cudeploy::runtime_static``: the package file of such a library says
+``find_dependency(cudeploy)``, and the runtime is then that of its user's toolkit.
 #]=======================================================================]
 include_guard(GLOBAL)
 include("${CMAKE_CURRENT_LIST_DIR}/nearest_word.cmake")
@@ -56,7 +60,7 @@ function(cudeploy_link_runtime target mode)
     return()
   elseif(before)
     message(FATAL_ERROR "cudeploy_link_runtime: ${target}: called before with other values\n"
-      "  before: ${before}\n  now:    ${wanted}\n  hint: keep one of the two calls")
+      "  before: ${before}\n  now:    ${wanted}\n  hint: keep one of the two calls, or put this one before cudeploy_target")
   endif()
 
   set(libraries "")
@@ -92,23 +96,16 @@ function(cudeploy_link_runtime target mode)
     _cudeploy_check_one_toolkit("${runtime}")
     get_property(include GLOBAL PROPERTY CUDEPLOY_CUDA_INCLUDE)
     set_property(TARGET "${target}" APPEND PROPERTY INCLUDE_DIRECTORIES "${include}")
-    set(libraries "${runtime}")
-    if(mode STREQUAL "static" AND CMAKE_SYSTEM_NAME STREQUAL "Linux")
-      list(APPEND libraries pthread dl rt)
-    endif()
-  endif()
-  if(NOT mode STREQUAL "none")
-    # CUDA_RUNTIME_LIBRARY None drops it too, and kernels that launch kernels need it.
-    get_property(cudadevrt GLOBAL PROPERTY CUDEPLOY_CUDADEVRT)
-    if(cudadevrt)
-      list(PREPEND libraries "${cudadevrt}")
-    endif()
+    _cudeploy_add_toolkit_runtime(${mode})
+    set(libraries cudeploy::runtime_${mode})
   endif()
 
   set_target_properties("${target}" PROPERTIES
     _CUDEPLOY_LINK_RUNTIME "${wanted}"
     CUDEPLOY_RUNTIME "${mode}"
     CUDA_RUNTIME_LIBRARY None)
+  # So that a stranger's link with an exported library is watched too.
+  set_property(TARGET "${target}" APPEND PROPERTY EXPORT_PROPERTIES CUDEPLOY_RUNTIME)
   # Properties, since target_link_libraries would force its keyword or its plain form on the project, and refuses targets
   # of other folders in older projects.
   set_property(TARGET "${target}" APPEND PROPERTY LINK_LIBRARIES ${libraries})

@@ -59,6 +59,24 @@ function(_cudeploy_find_toolkit result)
   endif()
 endfunction()
 
+# _cudeploy_add_toolkit_runtime(shared|static): makes the imported target cudeploy::runtime_<kind>, NVIDIA's runtime as it is,
+# unless it is there or the toolkit lacks it. A name, not paths: exported libraries would carry this machine's paths.
+function(_cudeploy_add_toolkit_runtime kind)
+  string(TOUPPER "CUDEPLOY_CUDART_${kind}" property)
+  get_property(runtime GLOBAL PROPERTY ${property})
+  if(NOT runtime OR TARGET cudeploy::runtime_${kind})
+    return()
+  endif()
+  # CUDA_RUNTIME_LIBRARY None drops cudadevrt too, and kernels that launch kernels need it.
+  get_property(libraries GLOBAL PROPERTY CUDEPLOY_CUDADEVRT)
+  list(APPEND libraries "${runtime}")
+  if(kind STREQUAL "static" AND CMAKE_SYSTEM_NAME STREQUAL "Linux")
+    list(APPEND libraries pthread dl rt)
+  endif()
+  add_library(cudeploy::runtime_${kind} INTERFACE IMPORTED GLOBAL)
+  set_target_properties(cudeploy::runtime_${kind} PROPERTIES INTERFACE_LINK_LIBRARIES "${libraries}")
+endfunction()
+
 # _cudeploy_check_one_toolkit(<library>...): asks each runtime library (static archive or shared) for its own version and
 # stops unless it is the headers' and the compiler's. Needs C++. Answers are kept in the cache.
 function(_cudeploy_check_one_toolkit)

@@ -78,12 +78,14 @@ function(_cudeploy_add_runtime library anchor imported)
     string(REPLACE "," "$<COMMA>" option "${option}")
     list(APPEND link "$<HOST_LINK:${option}>")
   endforeach()
+  # CUDA_RUNTIME_LIBRARY None drops it, and kernels that launch kernels need it.
+  get_property(cudadevrt GLOBAL PROPERTY CUDEPLOY_CUDADEVRT)
   add_library(${imported} INTERFACE IMPORTED GLOBAL)
   set_target_properties(${imported} PROPERTIES
     INTERFACE_INCLUDE_DIRECTORIES "${runtime_sources}/include;${cuda_include}"
     INTERFACE_LINK_OPTIONS "${link}"
     INTERFACE_LINK_DEPENDS "${response_file}"
-    INTERFACE_LINK_LIBRARIES "${library};${libraries}")
+    INTERFACE_LINK_LIBRARIES "${cudadevrt};${library};${libraries}")
 endfunction()
 
 # Writes the kit now and reads what it says into the caller's sources, include_directories, compile_options, link_options,

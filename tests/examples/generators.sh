@@ -71,6 +71,11 @@ LISTS
 must_pass configure "$work/exported" "$work/exported/build" -DCUDAToolkit_ROOT="$CUDEPLOY_TOOLKIT"
 must_pass cmake --build "$work/exported/build"
 must_pass cmake --install "$work/exported/build" --prefix "$work/exported/prefix"
+# Nothing of this machine's toolkit: the stranger has another.
+if grep -n '/lib[a-z0-9_]*\.\(a\|so\)' "$work/exported/prefix/lib/cmake/x/x-targets.cmake"; then
+  echo "the exported library names files of this machine"
+  exit 1
+fi
 mkdir -p "$work/stranger"
 cat > "$work/stranger/CMakeLists.txt" << 'LISTS'
 cmake_minimum_required(VERSION 3.24)
@@ -86,4 +91,8 @@ must_pass cmake --build "$work/stranger/build"
 must_pass "$work/stranger/build/stranger"
 must_pass "$CUDEPLOY_PREFIX/bin/cudeploy" inspect --format json "$work/stranger/build/stranger"
 output_has '"kind": "unified"'
+# The stranger's own runtime must be of the same kind, which the exported library says.
+echo 'cudeploy_target(stranger RUNTIME shared)' >> "$work/stranger/CMakeLists.txt"
+must_fail configure "$work/stranger" "$work/stranger/build"
+output_has 'stranger has the shared CUDA runtime and links x::x, which has the unified one' 'mixed-runtime'
 echo "generators: Ninja Multi-Config, clang++, C alone, CUDA alone, an exported static library"
