@@ -76,8 +76,10 @@ Verdict judge_containers(const std::vector<const FatBinary*>& judged, const File
   }
   message += fmt::format("; nothing for {}", uncovered(lacking));
   const std::string target = newest ? std::to_string(newest) : "90";
-  hint += fmt::format("{}'-gencode arch=compute_{},code=compute_{}', or 'PTX {}' in cudeploy_target",
-                      hint.empty() ? "add PTX of the newest architecture: " : "", target, target, target);
+  hint += fmt::format(
+      "{}'-gencode arch=compute_{},code=compute_{}', or 'PTX {}' in cudeploy_target; where no newer GPU is meant: "
+      "'severity.missing-ptx = \"off\"' in the policy",
+      hint.empty() ? "add PTX of the newest architecture: " : "", target, target, target);
   return Verdict::flagged({{std::move(message), std::move(hint), {}}});
 }
 
