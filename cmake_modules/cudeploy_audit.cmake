@@ -14,7 +14,8 @@ Judges a target after it was linked: would it run where it is meant to?
   ``error`` (default): the build fails when the policy finds an error. ``warn``: findings are shown, the build goes on.
   ``off``: nothing is done.
 ``POLICY``
-  A built-in policy or a TOML file, relative to the current source folder. Default: ``default``.
+  ``default``, or a TOML file, relative to the current source folder, with ``gpus``, ``driver``, ``provided`` and
+  ``severity.<rule>``; both are checked when the project is configured.
 ``GPUS``, ``DRIVER``
   What is wanted. Default: what :command:`cudeploy_device_code` was told.
 
@@ -25,6 +26,7 @@ the audits of all targets. A second call with the same values does nothing; with
 #]=======================================================================]
 include_guard(GLOBAL)
 include("${CMAKE_CURRENT_LIST_DIR}/nearest_word.cmake")
+include("${CMAKE_CURRENT_LIST_DIR}/gpu_choice.cmake")
 
 function(cudeploy_audit target)
   list(APPEND CMAKE_MESSAGE_CONTEXT "cudeploy_audit")
@@ -40,6 +42,8 @@ function(cudeploy_audit target)
     set(arg_POLICY default)
   endif()
   _cudeploy_policy_file(cudeploy_audit policy policy_file "${arg_POLICY}")
+  _cudeploy_check_driver(cudeploy_audit "${target}" "${arg_DRIVER}")
+  _cudeploy_check_gpu_numbers(cudeploy_audit "${arg_GPUS}" LEVEL POLICY DRIVER)
 
   set(wanted "LEVEL ${arg_LEVEL} POLICY ${policy} GPUS ${arg_GPUS} DRIVER ${arg_DRIVER}")
   get_target_property(before "${target}" _CUDEPLOY_AUDIT)
@@ -47,7 +51,7 @@ function(cudeploy_audit target)
     return()
   elseif(before)
     message(FATAL_ERROR "cudeploy_audit: ${target}: called before with other values\n  before: ${before}\n  now:    ${wanted}\n"
-      "  hint: keep one of the two calls")
+      "  hint: keep one of the two calls, or put this one before cudeploy_target")
   endif()
   set_target_properties("${target}" PROPERTIES _CUDEPLOY_AUDIT "${wanted}")
   if(arg_LEVEL STREQUAL "off")
@@ -60,8 +64,8 @@ function(cudeploy_audit target)
 
   # What the functions noted on the target may still change after this call, so it is read when the build is generated.
   if(arg_GPUS)
-    list(JOIN arg_GPUS "," gpus)
-    string(REGEX REPLACE "[af]" "" gpus "${gpus}")
+    _cudeploy_gpu_numbers(gpus "${arg_GPUS}")
+    list(JOIN gpus "," gpus)
     set(gpus_option "--gpus;${gpus}")
   else()
     set(known "$<TARGET_PROPERTY:${target},_CUDEPLOY_GPU_NUMBERS>")
@@ -108,7 +112,24 @@ function(_cudeploy_policy_file function policy policy_file value)
     message(FATAL_ERROR "${function}: there is no policy file ${file}\n"
       "  hint: POLICY takes a built-in name or a TOML file, relative to ${CMAKE_CURRENT_SOURCE_DIR}")
   else()
+    set(file "${value}")
     set(${policy} "${value}" PARENT_SCOPE)
     set(${policy_file} "" PARENT_SCOPE)
+  endif()
+  # Everything would be compiled before the first audit finds a typo. In-tree the command is not built yet.
+  get_property(checked GLOBAL PROPERTY _CUDEPLOY_CHECKED_POLICIES)
+  if(TARGET cudeploy::cudeploy AND NOT file STREQUAL "default" AND NOT file IN_LIST checked)
+    set_property(GLOBAL APPEND PROPERTY _CUDEPLOY_CHECKED_POLICIES "${file}")
+    get_target_property(imported cudeploy::cudeploy IMPORTED)
+    if(imported)
+      get_target_property(command cudeploy::cudeploy IMPORTED_LOCATION)
+      execute_process(COMMAND "${command}" audit --policy "${file}" "${CMAKE_CURRENT_FUNCTION_LIST_FILE}"
+        RESULT_VARIABLE status OUTPUT_QUIET ERROR_VARIABLE problem)
+      if(status EQUAL 2)
+        string(STRIP "${problem}" problem)
+        string(REPLACE "\n" "\n  " problem "${problem}")
+        message(FATAL_ERROR "${function}: POLICY ${value}:\n  ${problem}")
+      endif()
+    endif()
   endif()
 endfunction()

@@ -16,7 +16,8 @@ Which GPUs a target runs on, and what happens on the GPUs that come after it.
 ``PTX``
   Compute capabilities to add PTX for. PTX runs on any GPU that is as new or newer, compiled by the driver when
   the program starts. Default: the lowest and the highest of GPUS, without ``a`` or ``f``, since PTX for an exact GPU is
-  no fallback. ``none`` adds none: such a program does not run on GPUs that are released later.
+  no fallback. ``none`` adds none: such a program does not run on GPUs that are released later, and the audit fails with
+  ``missing-ptx``, unless the policy says that this is meant: ``severity.missing-ptx = "off"``.
 ``DRIVER``
   The oldest driver that the program shall run on, such as ``535.54``. Decides the compression of device code:
   what nvcc 13 compresses by default cannot be read by drivers before 550.54.14.
@@ -103,7 +104,7 @@ function(_cudeploy_warn_lost_ptx target)
   if(separable)
     get_target_property(ptx "${target}" CUDEPLOY_PTX)
     message(WARNING "cudeploy_device_code: ${target}: CUDA_SEPARABLE_COMPILATION is on, and the device link keeps no PTX: PTX ${ptx} "
-      "does not reach the linked file\n  hint: PTX none, and every GPU that is meant in GPUS")
+      "does not reach the linked file\n  hint: PTX none, every GPU that is meant in GPUS, and severity.missing-ptx = \"off\" in the policy")
   endif()
 endfunction()
 

@@ -19,7 +19,7 @@ A bundle that is audited before it exists, and again when it is finished.
 ``GENERATORS``
   Default: what CPACK_GENERATOR says, else ``TGZ``, and ``DEB`` where dpkg is there.
 ``POLICY``
-  A built-in policy or a TOML file, relative to the current source folder. Default: ``default``.
+  ``default``, or a TOML file, relative to the current source folder, as in :command:`cudeploy_audit`.
 ``GPUS``, ``DRIVER``
   What is wanted of every fat binary in the bundle. Default: what the TARGETS were told.
 ``DRIVER_DEPENDS``
@@ -30,6 +30,9 @@ Before ``cpack`` makes a package, the staged tree is audited; a finding of sever
 behind, neither a new nor an older one of the same name. The report is put into the package, as
 ``share/<package>/cudeploy-audit.json``. The finished package is audited again, and removed when it fails.
 With SOURCE_DATE_EPOCH set, the same bytes come out of two build folders.
+
+DEB and RPM put the files below ``/usr``, where a bundled libcudart is in the way of other packages: to keep a bundle in a
+folder of its own, set CPACK_PACKAGING_INSTALL_PREFIX to ``/opt/<name>`` before the call.
 
 Reads the CPACK_ variables that are set before the call and calls include(CPack) itself. Call it last, once per project.
 #]=======================================================================]
@@ -42,6 +45,14 @@ function(cudeploy_package)
   cmake_parse_arguments(PARSE_ARGV 0 arg "DRIVER_DEPENDS" "POLICY;DRIVER" "TARGETS;GENERATORS;GPUS")
   _cudeploy_check_leftovers(cudeploy_package arg TARGETS GENERATORS POLICY GPUS DRIVER DRIVER_DEPENDS)
   set(formats TGZ ZIP DEB RPM STGZ)
+  foreach(word IN LISTS arg_TARGETS)
+    if(NOT TARGET "${word}" AND word MATCHES "^[A-Z_]+$")
+      _cudeploy_refuse("cudeploy_package: unknown argument \"${word}\"" "${word}"
+        TARGETS GENERATORS POLICY GPUS DRIVER DRIVER_DEPENDS)
+    endif()
+  endforeach()
+  _cudeploy_check_driver(cudeploy_package "the bundle" "${arg_DRIVER}")
+  _cudeploy_check_gpu_numbers(cudeploy_package "${arg_GPUS}" TARGETS GENERATORS POLICY DRIVER DRIVER_DEPENDS)
   foreach(format IN LISTS arg_GENERATORS)
     _cudeploy_check_choice(cudeploy_package GENERATORS "${format}" ${formats})
   endforeach()

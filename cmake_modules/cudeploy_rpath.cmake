@@ -106,7 +106,7 @@ function(cudeploy_rpath target)
     return()
   elseif(before)
     message(FATAL_ERROR "cudeploy_rpath: ${target}: called before with other values\n  before: ${before}\n  now:    ${wanted}\n"
-      "  hint: keep one of the two calls; after cudeploy_target, set INSTALL_RPATH itself or pass LAYOUT there")
+      "  hint: keep one of the two calls, or put this one before cudeploy_target")
   endif()
   set_target_properties("${target}" PROPERTIES
     _CUDEPLOY_RPATH "${wanted}"

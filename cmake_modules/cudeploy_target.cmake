@@ -19,7 +19,8 @@ It calls
 * :command:`cudeploy_audit` with POLICY and AUDIT as the level, for what is linked (not for static and object libraries,
   which are judged in the files that they end up in).
 
-A target of C or C++ alone needs no GPUS. A second call with the same values does nothing.
+A target of C or C++ alone needs no GPUS. A second call with the same values does nothing. What else these functions can do
+(DESTINATION, ANCHOR, LEVEL...) is had by calling them first: what this call says nothing about is then left as it is.
 #]=======================================================================]
 include_guard(GLOBAL)
 include("${CMAKE_CURRENT_LIST_DIR}/nearest_word.cmake")
@@ -35,10 +36,17 @@ function(cudeploy_target target)
   _cudeploy_check_target(cudeploy_target target "${target}"
     EXECUTABLE SHARED_LIBRARY MODULE_LIBRARY STATIC_LIBRARY OBJECT_LIBRARY)
   _cudeploy_check_leftovers(cudeploy_target arg ${keywords})
+  get_target_property(runtime_before "${target}" CUDEPLOY_RUNTIME)
   if(NOT DEFINED arg_RUNTIME)
     set(arg_RUNTIME unified)
+    if(runtime_before)
+      set(arg_RUNTIME ${runtime_before})
+    endif()
   endif()
   _cudeploy_check_choice(cudeploy_target RUNTIME "${arg_RUNTIME}" unified shared static none)
+  if(DEFINED arg_AUDIT)
+    _cudeploy_check_choice(cudeploy_target AUDIT "${arg_AUDIT}" error warn off)
+  endif()
 
   foreach(keyword IN ITEMS PTX DRIVER)
     set(${keyword}_words "")
@@ -57,15 +65,22 @@ function(cudeploy_target target)
   elseif(DEFINED arg_PTX)
     message(FATAL_ERROR "cudeploy_target: ${target}: PTX without GPUS\n  hint: GPUS 80 90 120")
   endif()
-  cudeploy_link_runtime("${target}" ${arg_RUNTIME})
-
-  set(layout "")
-  if(DEFINED arg_LAYOUT)
-    set(layout LAYOUT ${arg_LAYOUT})
+  if(NOT arg_RUNTIME STREQUAL "${runtime_before}")
+    cudeploy_link_runtime("${target}" ${arg_RUNTIME})
   endif()
-  cudeploy_rpath("${target}" ${layout})
+
+  get_target_property(rpath_before "${target}" _CUDEPLOY_RPATH)
+  if(DEFINED arg_LAYOUT)
+    cudeploy_rpath("${target}" LAYOUT ${arg_LAYOUT})
+  elseif(NOT rpath_before)
+    cudeploy_rpath("${target}")
+  endif()
 
   get_target_property(type "${target}" TYPE)
+  get_target_property(audit_before "${target}" _CUDEPLOY_AUDIT)
+  if(audit_before AND NOT DEFINED arg_AUDIT AND NOT DEFINED arg_POLICY AND NOT DEFINED arg_DRIVER)
+    return()
+  endif()
   if(type MATCHES "^(EXECUTABLE|SHARED_LIBRARY|MODULE_LIBRARY)$")
     set(audit "")
     if(DEFINED arg_AUDIT)

@@ -21,17 +21,33 @@ accepted ''
 refused 'cudeploy_target(app RUNTIM unified)' 'unknown argument "RUNTIM"' 'did you mean RUNTIME?'
 refused 'cudeploy_target(app RUNTIME unifed)' 'RUNTIME is "unifed"' 'did you mean unified?'
 refused 'cudeploy_target(app GPUS 80 PTXX 80)' 'unknown argument "PTXX"' 'did you mean PTX?'
+refused 'cudeploy_target(app RUNTIME unify)' 'did you mean unified?'
+refused 'cudeploy_target(app AUDIT on)' 'cudeploy_target: AUDIT is "on"'
+refused 'cudeploy_target(app GPUS 80 runtime shared)' 'unknown argument "runtime"' 'did you mean RUNTIME?'
+refused 'cudeploy_target(app plain GPUS 80)' 'unexpected target "plain"' 'one call for each target'
+refused 'cudeploy_target(GPUS 80)' 'there is no target "GPUS"' 'known: app plain'
 refused 'cudeploy_target(app GPUS)' 'GPUS needs a value'
 refused 'cudeploy_target(app PTX 80)' 'PTX without GPUS'
 refused 'cudeploy_target(ap GPUS 80)' 'there is no target "ap"' 'did you mean app?'
 refused 'cudeploy_target(cudeploy::runtime)' 'is imported'
 refused 'cudeploy_device_code(app GPUS 9O)' 'GPUS names "9O"' 'did you mean 90?'
-refused 'cudeploy_device_code(app GPUS 90a 35)' 'GPUS names "35"' 'it knows: 75 80'
+# How other tools write GPUs, and GPUs that this compiler has not.
+refused 'cudeploy_device_code(app GPUS 08)' 'did you mean 80?'
+refused 'cudeploy_device_code(app GPUS sm_80)' 'did you mean 80?'
+refused 'cudeploy_device_code(app GPUS 9.0 80)' 'did you mean 90?'
+refused 'cudeploy_device_code(app GPUS 80-virtual)' 'did you mean 80?'
+refused 'cudeploy_device_code(app GPUS 80a)' 'did you mean 80?'
+refused 'cudeploy_device_code(app GPUS 80,90)' 'separate the names: 80 90 120'
+refused 'cudeploy_target(app GPUS native)' 'name the GPUs of the machines that it is shipped to'
+refused 'cudeploy_device_code(app GPUS 90a 35)' 'GPUS names "35"' 'an older toolkit compiles for it'
+refused 'cudeploy_device_code(app GPUS 990)' 'a newer toolkit may compile for it; until then PTX of'
+refused 'cudeploy_device_code(app GPUS 80 PTX none 80)' 'PTX is "none 80"'
 refused 'cudeploy_device_code(app GPUS 80 PTX non)' 'PTX names "non"' 'did you mean none?'
 refused 'cudeploy_device_code(app GPUS 80 DRIVER new)' 'DRIVER is "new"' '535.54'
 refused 'cudeploy_device_code(app)' 'GPUS is missing'
 refused 'cudeploy_device_code(app GPUS 80) && cudeploy_device_code(app GPUS 90)' 'called before with other values'
 refused 'cudeploy_link_runtime(app uniffied)' 'did you mean unified?'
+refused 'cudeploy_link_runtime(app RUNTIME shared)' 'takes no word RUNTIME'
 refused 'cudeploy_link_runtime(app unified ANCOR hidden)' 'did you mean ANCHOR?'
 refused 'cudeploy_link_runtime(app static ANCHOR hidden)' 'only a unified copy has an anchor'
 refused 'cudeploy_link_runtime(app static) && cudeploy_link_runtime(app shared)' 'called before with other values'
@@ -40,12 +56,22 @@ refused 'cudeploy_rpath(app LAYOUT weel)' 'did you mean wheel?'
 refused 'cudeploy_rpath(app PATHS /opt/lib)' 'expected a path that begins with $ORIGIN'
 refused 'cudeploy_audit(app LEVEL errors)' 'did you mean error?'
 refused 'cudeploy_audit(app POLICY no/such.toml)' 'there is no policy file'
+printf 'gpu = [80]\n' > "$work/typo.toml"
+refused "cudeploy_audit(app POLICY $work/typo.toml)" 'typo.toml:1: error: unknown key' "did you mean 'gpus'?"
+output_lacks 'error: error:'
+refused 'cudeploy_audit(app POLICY defualt)' 'defualt: error: cannot be opened'
+refused 'cudeploy_audit(app GPUS 9O)' 'GPUS names "9O"' 'did you mean 90?'
+refused 'cudeploy_audit(app DRIVER new)' 'DRIVER is "new"'
 refused 'cudeploy_embed_fatbin(app NAME k SOURCE k.cu GPUS 80)' 'did you mean SOURCES?'
 refused 'cudeploy_embed_fatbin(app NAME 9k SOURCES k.cu GPUS 80)' 'expected a C identifier'
 refused 'cudeploy_embed_fatbin(app NAME k SOURCES k.cu GPUS 80)' 'there is no file'
 refused 'cudeploy_embed_fatbin(app NAME k SOURCES k.cu)' 'GPUS is missing'
 refused 'cudeploy_package(TARGETS app GENERATORS TZG)' 'did you mean TGZ?'
 refused 'cudeploy_package(TARGETS ap)' 'did you mean app?'
+refused 'cudeploy_package(app)' 'unexpected target "app"' 'targets come after TARGETS'
+refused 'cudeploy_package(TARGETS app GENERATOR TGZ)' 'unknown argument "GENERATOR"' 'did you mean GENERATORS?'
+refused 'cudeploy_package(TARGETS app GPUS sm_90)' 'did you mean 90?'
+refused 'cudeploy_package(TARGETS app DRIVER 535)' 'DRIVER is "535"'
 refused 'include(CPack) && cudeploy_package()' 'CPack was included before'
 refused 'cudeploy_package() && cudeploy_package(TARGETS app)' 'called before'
 refused 'find_package(cudeploy REQUIRED COMPONENTS adit)' 'no component "adit"'
@@ -53,6 +79,17 @@ refused 'find_package(cudeploy 2.0 REQUIRED)' 'version'
 # Two states in one process, told before anything is built.
 refused 'cudeploy_link_runtime(app unified) && cudeploy_link_runtime(plain shared) && target_link_libraries(app PRIVATE plain)' \
   'app has the unified CUDA runtime and links plain, which has the shared one' 'mixed-runtime'
+# A library that nobody told cudeploy of has the runtime that CMake gives it.
+# shellcheck disable=SC2016
+refused 'add_library(own SHARED "${CMAKE_BINARY_DIR}/empty.cu") && target_link_libraries(app PRIVATE own) && cudeploy_target(app)' \
+  'app has the unified CUDA runtime and links own, which has the static one' 'cudeploy_link_runtime(own unified)'
+
+# What a function was told before cudeploy_target stays, where cudeploy_target says nothing about it.
+# shellcheck disable=SC2016
+accepted 'cudeploy_rpath(app PATHS $ORIGIN/../plugins) && cudeploy_link_runtime(app unified ANCHOR hidden) &&
+  cudeploy_audit(app LEVEL warn) && cudeploy_target(app GPUS 80) && get_target_property(paths app INSTALL_RPATH) &&
+  if(NOT paths MATCHES plugins) && message(FATAL_ERROR "${paths}") && endif()'
+refused 'cudeploy_link_runtime(app shared) && cudeploy_target(app RUNTIME unified)' 'called before with other values'
 
 accepted 'foreach(i RANGE 1) && find_package(cudeploy 1.0 REQUIRED COMPONENTS audit runtime) &&
   cudeploy_target(app RUNTIME unified GPUS 80 90 PTX 80) && cudeploy_package(TARGETS app) && endforeach()'
