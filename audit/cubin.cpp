@@ -388,6 +388,7 @@ FatBinary read_cubin(const Bytes& bytes, Extent where, const std::optional<std::
     out.loadable = !facts->relocatable;
     image.arch = facts->arch;
     image.variant = facts->variant.value_or("");
+    image.arch_specific = facts->arch_specific;
     image.toolkit = std::move(facts->toolkit);
     image.kernel_count = facts->kernel_count;
     image.kernels = std::move(facts->kernels);

@@ -531,7 +531,9 @@ class Reader {
       if (!extension) {
         report(at,
                fmt::format("entry extension offset: expected to lie in the header, found {}", entry.extension_offset));
-      } else if ((entry.flags & flag_compat_copy) == 0) {
+      } else if ((entry.flags & flag_compat_copy) != 0) {
+        image.arch_specific = compat_copy_says_specific(at, *extension, header_end);
+      } else {
         if (extension->length != 0) image.options = string("options", at, *extension, header_end);
       }
     }
@@ -543,6 +545,13 @@ class Reader {
       return std::nullopt;
     }
     return window_.value<StringRef>(at + entry.extension_offset);
+  }
+
+  /// The copy of a cubin's .nv.compat: one byte 00, then the section as it is (12.8.0 had another form).
+  bool compat_copy_says_specific(std::uint64_t at, StringRef where, std::uint64_t header_end) const {
+    if (where.offset > header_end - at || where.length > header_end - at - where.offset) return false;
+    const auto copy = window_.copy({at + where.offset, std::min<std::uint64_t>(where.length, longest_string)});
+    return !copy.empty() && copy[0] == std::byte{0} && compat_says_arch_specific(std::span(copy).subspan(1));
   }
 
   std::string string(std::string_view what, std::uint64_t at, StringRef where, std::uint64_t header_end) {
@@ -764,8 +773,8 @@ class Reader {
     image.toolkit = std::move(facts->toolkit);
     image.kernel_count = facts->kernel_count;
     image.kernels = std::move(facts->kernels);
+    image.arch_specific |= facts->arch_specific;
     relocatable_ |= facts->relocatable;
-    image.arch_specific = facts->arch_specific;
     // Cubins of tile kernels are labelled without the suffix by NVIDIA's own tools. A verdict goes by the cubin; that
     // the two differ is told to whoever asks for payloads.
     const bool as_tile_cubins_are = image.variant.empty() && facts->arch_specific && !options_.payloads;

@@ -48,7 +48,8 @@ struct Image {
   std::uint32_t header_size = 0;  ///< of the entry header
   std::string name;               ///< source file name or module id kept in the entry, or ""
   std::string options;            ///< compiler options kept in the entry, or ""
-  bool arch_specific = false;  ///< the cubin itself says: its own GPU only, whatever the entry says; where it was read
+  bool arch_specific = false;     ///< the cubin itself says: its own GPU only, whatever the entry says; from sm_100 on
+                                  ///< by its copy in the entry header, below that where the cubin was read
   bool debug = false;
   bool obfuscated = false;                    ///< LTO-IR that cannot be decompressed as it lies
   std::optional<std::uint32_t> kernel_count;  ///< null where nobody looked into the payload

@@ -199,6 +199,20 @@ INSTANTIATE_TEST_SUITE_P(Manifest, Sample, testing::ValuesIn(rows()), [](const t
   return name;
 });
 
+// The cubins of tile kernels run on exactly their own architecture, though the entries do not say so.
+TEST(SampleTile, CubinsAreArchitectureSpecificByTheirHeadersAlone) {
+  for (const bool payloads : {false, true}) {
+    ReadOptions options;
+    options.payloads = payloads;
+    const auto found = fat_binaries(read_sample("tile.fatbin", options));
+    ASSERT_EQ(found.at(0).images.size(), 3u);
+    EXPECT_TRUE(found[0].images[0].arch_specific);
+    EXPECT_TRUE(found[0].images[1].arch_specific);
+    EXPECT_FALSE(found[0].images[2].arch_specific);
+    EXPECT_FALSE(fat_binaries(read_sample("add_family.fatbin", options)).at(0).images.at(0).arch_specific);
+  }
+}
+
 // The PTX of each bare sample says of itself what the manifest says.
 TEST(SamplePtx, SaysTargetOptionsAndAddressSize) {
   int seen = 0;
