@@ -66,7 +66,14 @@ INSTANTIATE_TEST_SUITE_P(Toolkits, OtherToolkit,
                                            std::pair("cuda-12.4", "usr/lib/x86_64-linux-gnu/libcudart_static.a"),
                                            std::pair("cudart-12.9", "nvidia/cuda_runtime/lib/libcudart_static.a"),
                                            std::pair("cudart-13.5", "nvidia/cu13/lib/libcudart_static.a"),
-                                           std::pair("cudart-aarch64-13.0", "nvidia/cu13/lib/libcudart_static.a")));
+                                           std::pair("cudart-aarch64-13.0", "nvidia/cu13/lib/libcudart_static.a")),
+                         [](const auto& info) {
+                           std::string name = info.param.first;
+                           for (char& c : name) {
+                             if (c == '-' || c == '.') c = '_';
+                           }
+                           return name;
+                         });
 
 TEST(MinorVersions, NewerFirstIsOneState) {
   ARCHIVE_13_0(older);
