@@ -50,7 +50,7 @@ bool notes_say(const nlohmann::json& report, const std::string& words) {
   return false;
 }
 
-class OtherToolkit : public ::testing::TestWithParam<std::pair<const char*, const char*>> {};
+class OtherToolkit : public ::testing::TestWithParam<std::pair<std::string, std::string>> {};
 
 TEST_P(OtherToolkit, AllApiNamesOfTheArchiveAreRouted) {
   const std::string part = real_part(GetParam().first);
