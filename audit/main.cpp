@@ -47,6 +47,7 @@ struct InspectArguments {
 struct AuditArguments {
   std::vector<std::string> paths;
   std::string format = "text", policy = "default", gpus, driver, fail_on = "error", stage = "package", output;
+  std::string default_gpus, default_driver;
   std::optional<std::string> install_rpath;
 };
 
@@ -231,6 +232,14 @@ int audit(const AuditArguments& arguments) {
   Policy policy = wish(arguments.policy, [&] { return load_policy(arguments.policy); });
   if (!arguments.gpus.empty()) policy.gpus = wish("--gpus", [&] { return parse_gpus(arguments.gpus); });
   if (!arguments.driver.empty()) policy.driver = wish("--driver", [&] { return parse_driver(arguments.driver); });
+  if (!arguments.default_gpus.empty()) {
+    const std::vector<GpuTarget> gpus = wish("--default-gpus", [&] { return parse_gpus(arguments.default_gpus); });
+    if (policy.gpus.empty()) policy.gpus = gpus;
+  }
+  if (!arguments.default_driver.empty()) {
+    const auto driver = wish("--default-driver", [&] { return parse_driver(arguments.default_driver); });
+    if (!policy.driver) policy.driver = driver;
+  }
   Stage stage = arguments.stage == "link" ? Stage::link : Stage::package;
   std::optional<std::vector<std::string>> install_rpath;
   if (arguments.install_rpath) install_rpath = split(*arguments.install_rpath, ':');
@@ -374,6 +383,11 @@ int run(int argc, char** argv) {
       ->type_name("NAME|FILE");
   audit_command->add_option("--gpus", audited.gpus, "wanted GPUs: 80,90,120")->type_name("LIST");
   audit_command->add_option("--driver", audited.driver, "oldest driver to run on: 535.54")->type_name("VERSION");
+  // What a build knows of a target must not silence what its policy wants.
+  audit_command->add_option("--default-gpus", audited.default_gpus, "wanted GPUs, unless the policy names some")
+      ->type_name("LIST");
+  audit_command->add_option("--default-driver", audited.default_driver, "oldest driver, unless the policy names one")
+      ->type_name("VERSION");
   audit_command->add_option("--fail-on", audited.fail_on, "exit 1 on: error (default), warning, never")
       ->check(CLI::IsMember({"error", "warning", "never"}).description(""))
       ->type_name("SEVERITY");

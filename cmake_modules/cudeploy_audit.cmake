@@ -17,7 +17,8 @@ Judges a target after it was linked: would it run where it is meant to?
   ``default``, or a TOML file, relative to the current source folder, with ``gpus``, ``driver``, ``provided`` and
   ``severity.<rule>``; both are checked when the project is configured.
 ``GPUS``, ``DRIVER``
-  What is wanted. Default: what :command:`cudeploy_device_code` was told.
+  What is wanted, whatever the policy says. Default: what the policy says, else what :command:`cudeploy_device_code` was
+  told.
 
 The audit is a step of its own (``<target>_audit``, part of ``all``) that runs when the file or the policy changed, and again
 when it failed, without linking again. The file stays where it is. The report lies beside the target, as
@@ -69,13 +70,13 @@ function(cudeploy_audit target)
     set(gpus_option "--gpus;${gpus}")
   else()
     set(known "$<TARGET_PROPERTY:${target},_CUDEPLOY_GPU_NUMBERS>")
-    set(gpus_option "$<$<BOOL:${known}>:--gpus;$<JOIN:${known},$<COMMA>>>")
+    set(gpus_option "$<$<BOOL:${known}>:--default-gpus;$<JOIN:${known},$<COMMA>>>")
   endif()
   if(DEFINED arg_DRIVER)
     set(driver_option "--driver;${arg_DRIVER}")
   else()
     set(known "$<TARGET_PROPERTY:${target},CUDEPLOY_DRIVER>")
-    set(driver_option "$<$<BOOL:${known}>:--driver;${known}>")
+    set(driver_option "$<$<BOOL:${known}>:--default-driver;${known}>")
   endif()
   set(install_rpath "$<JOIN:$<TARGET_GENEX_EVAL:${target},$<TARGET_PROPERTY:${target},INSTALL_RPATH>>,:>")
 

@@ -21,7 +21,8 @@ A bundle that is audited before it exists, and again when it is finished.
 ``POLICY``
   ``default``, or a TOML file, relative to the current source folder, as in :command:`cudeploy_audit`.
 ``GPUS``, ``DRIVER``
-  What is wanted of every fat binary in the bundle. Default: what the TARGETS were told.
+  What is wanted of every fat binary in the bundle, whatever the policy says. Default: what the policy says, else what the
+  TARGETS were told.
 ``DRIVER_DEPENDS``
   DEB and RPM recommend the driver. With this they depend on it: then they do not install where the driver
   came from NVIDIA's installer, and drag a driver into containers.
@@ -94,7 +95,13 @@ function(cudeploy_package)
   # What the gates need to know and only the generated build does: where the command is, which GPUs the targets name.
   set(gpus "")
   set(driver "${arg_DRIVER}")
+  set(gpus_option --default-gpus)
+  set(driver_option --default-driver)
+  if(driver)
+    set(driver_option --driver)
+  endif()
   if(arg_GPUS)
+    set(gpus_option --gpus)
     list(TRANSFORM arg_GPUS REPLACE "[af]$" "")
     list(JOIN arg_GPUS "," gpus)
   else()
@@ -119,7 +126,9 @@ function(cudeploy_package)
   file(GENERATE OUTPUT "${folder}/wanted${suffix}.cmake" CONTENT
 "set(CUDEPLOY_COMMAND \"$<TARGET_FILE:cudeploy::cudeploy>\")
 set(CUDEPLOY_POLICY \"${policy}\")
+set(CUDEPLOY_GPUS_OPTION ${gpus_option})
 set(CUDEPLOY_GPUS \"${gpus}\")
+set(CUDEPLOY_DRIVER_OPTION ${driver_option})
 set(CUDEPLOY_DRIVER \"${driver}\")
 ")
   set(CPACK_CUDEPLOY_WANTED "${folder}/wanted")

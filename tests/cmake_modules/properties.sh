@@ -7,3 +7,27 @@ mkdir -p "$work"
 # shellcheck source=tests/cmake_modules/expect.sh
 . "$here/expect.sh"
 must_pass configure "$here/properties" "$work/build"
+
+# What a target was told is the audit's default, so that a policy that wants more is heard; what cudeploy_audit itself is told
+# comes first.
+mkdir -p "$work/wanted"
+cat > "$work/wanted/CMakeLists.txt" << 'LISTS'
+cmake_minimum_required(VERSION 3.24)
+project(wanted LANGUAGES CXX CUDA)
+find_package(cudeploy 1.0 REQUIRED)
+file(WRITE "${CMAKE_BINARY_DIR}/main.cu" "__global__ void k() {}\nint main() { k<<<1, 1>>>(); }\n")
+file(WRITE "${CMAKE_BINARY_DIR}/policy.toml" "gpus = [75, 80]\n")
+add_executable(by_policy "${CMAKE_BINARY_DIR}/main.cu")
+cudeploy_target(by_policy GPUS 80 POLICY "${CMAKE_BINARY_DIR}/policy.toml")
+add_executable(by_call "${CMAKE_BINARY_DIR}/main.cu")
+cudeploy_audit(by_call GPUS 80 POLICY "${CMAKE_BINARY_DIR}/policy.toml")
+cudeploy_target(by_call GPUS 80)
+cudeploy_package(TARGETS by_policy GENERATORS TGZ POLICY "${CMAKE_BINARY_DIR}/policy.toml")
+LISTS
+must_pass configure "$work/wanted" "$work/wanted/build"
+must_pass cmake --build "$work/wanted/build" --target by_call_audit
+must_fail cmake --build "$work/wanted/build" --target by_policy_audit
+output_has 'nothing for 7.5 (Turing)'
+must_fail sh -c "cd '$work/wanted/build' && cpack"
+output_has 'nothing for 7.5 (Turing)' 'no package is made'
+no_package "$work/wanted/build"

@@ -123,6 +123,21 @@ class ExitCodes(Cli):
         self.assertIn("warning:", self.run_it(*audit).stdout)
         self.assertEqual(self.code(*audit, "--fail-on", "warning"), 1)
 
+    def test_a_policy_comes_before_what_the_build_knows(self):
+        wants_80 = ["audit", "--policy", self.write("wants.toml", 'gpus = [80]\ndriver = "580.65.06"\n'), self.good]
+        silent = ["audit", self.good]
+        for command, more, code in [(silent, ["--default-gpus", "80"], 1), (silent, ["--default-gpus", "90"], 0),
+                                    (wants_80, ["--default-gpus", "90"], 1), (wants_80, ["--gpus", "90"], 0),
+                                    (silent, ["--default-gpus", "9O"], 2), (silent, ["--default-driver", "new"], 2)]:
+            with self.subTest(command + more):
+                self.assertEqual(self.code(*command, *more), code)
+        for command, more, driver in [(silent, ["--default-driver", "590.44"], "590.44"),
+                                      (wants_80, ["--default-driver", "590.44"], "580.65.06"),
+                                      (wants_80, ["--driver", "590.44"], "590.44")]:
+            with self.subTest(command + more):
+                report = json.loads(self.run_it(*command, *more, "--format", "json").stdout)
+                self.assertEqual(report["policy"]["driver"], driver)
+
     def test_the_other_files_are_always_done(self):
         result = self.run_it("inspect", "gone", self.bad, self.good)
         self.assertIn("good.ptx: PTX", result.stdout)
@@ -183,6 +198,7 @@ class Usage(Cli):
                 result = self.run_it("audit", *arguments, good)
                 self.assertEqual(result.returncode, 2)
                 self.assertTrue(result.stderr.startswith(words), result.stderr)
+                self.assertEqual(result.stderr.count("error: "), 1)
                 self.assertIn("\nhint: ", result.stderr)
 
     def test_help_and_version(self):
