@@ -352,6 +352,25 @@ std::vector<std::string> words_of(int argc, char** argv) {
   return words;
 }
 
+/// What was probably meant by a command line that CLI11 refused: the subcommand or the option that is nearest to the
+/// first word of it that `app` does not know. Nothing where each is known.
+std::optional<std::string> probably_meant(const CLI::App& app, bool wants_subcommand,
+                                          const std::vector<std::string>& words) {
+  std::vector<std::string> known;
+  if (wants_subcommand)
+    for (const CLI::App* command : app.get_subcommands({})) known.push_back(command->get_name());
+  else
+    for (const CLI::Option* option : app.get_options())
+      for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
+  const std::vector<std::string_view> candidates(known.begin(), known.end());
+  for (const std::string& word : words) {
+    const std::string name = word.substr(0, word.find('='));
+    if (wants_subcommand ? name.starts_with("-") : !name.starts_with("--") || name == "--") continue;
+    if (std::find(known.begin(), known.end(), name) == known.end()) return nearest(name, candidates);
+  }
+  return std::nullopt;
+}
+
 int run(int argc, char** argv) {
   CLI::App app("What is inside a CUDA binary or package, and would it run elsewhere?", "cudeploy");
   app.require_subcommand(1);
@@ -438,7 +457,10 @@ int run(int argc, char** argv) {
     CLI::App* asked = &app;
     for (CLI::App* command : app.get_subcommands()) asked = command;
     std::string name = asked == &app ? "cudeploy" : "cudeploy " + asked->get_name();
-    fmt::print(stderr, "{}: error: {}\nhint: {} --help\n", name, printable(lower_first(error.what())), name);
+    std::vector<std::string> words(argv + 1, argv + argc);
+    const std::optional<std::string> meant = probably_meant(*asked, asked == &app, words);
+    fmt::print(stderr, "{}: error: {}\nhint: {}\n", name, printable(lower_first(error.what())),
+               meant ? "did you mean " + *meant + "?" : name + " --help");
     return failed;
   }
 

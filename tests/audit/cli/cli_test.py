@@ -201,6 +201,19 @@ class Usage(Cli):
                 self.assertEqual(result.stderr.count("error: "), 1)
                 self.assertIn("\nhint: ", result.stderr)
 
+    def test_a_misspelt_word_is_answered_by_the_right_one(self):
+        good = self.write("good.ptx", PTX)
+        for arguments, hint in [(["audt", good], "did you mean audit?"), (["linkkit"], "did you mean link-kit?"),
+                                (["audit", "--gpu", "80", good], "did you mean --gpus?"),
+                                (["audit", "--polcy=default", good], "did you mean --policy?"),
+                                (["frobnicate"], "cudeploy --help"), ([], "cudeploy --help"),
+                                (["audit", "--colour", good], "cudeploy audit --help"),
+                                (["audit"], "cudeploy audit --help")]:
+            with self.subTest(arguments):
+                result = self.run_it(*arguments)
+                self.assertEqual(result.returncode, 2)
+                self.assertIn(f"\nhint: {hint}\n", result.stderr)
+
     def test_help_and_version(self):
         for arguments in [["--help"], ["-h"], ["inspect", "--help"], ["audit", "--help"], ["explain", "--help"],
                           ["link-kit", "--help"], ["--version"]]:
