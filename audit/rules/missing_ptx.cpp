@@ -70,7 +70,10 @@ Verdict judge_containers(const std::vector<const FatBinary*>& judged, const File
     hint = "PTX with the suffix a or f is no fallback: add plain PTX, for example ";
   } else if (lost) {
     message += ": there is PTX in relocatable code, but the device link kept cubins only";
-    hint = "name the PTX target in the device link too, for example ";
+    hint =
+        "it keeps machine code only: name every wanted GPU in the architectures, or compile the kernels "
+        "without "
+        "separable compilation (-rdc=true), with ";
   } else if (!native.empty()) {
     message += fmt::format(": there is {}", fmt::join(native, ", "));
   }
@@ -129,7 +132,8 @@ constinit const Rule missing_ptx = {
     .fix =
         "Keep PTX of at least the newest architecture that you build for: 'code=compute_XY' in -gencode, "
         "'90-virtual' or a bare '90' in CMAKE_CUDA_ARCHITECTURES, PTX in cudeploy_target. With separable "
-        "compilation the device link needs it too. Where a bundle is meant for named GPUs only, set "
+        "compilation the device link keeps machine code only. Where a bundle is meant for named GPUs only, "
+        "set "
         "severity.missing-ptx in the policy.",
     .source =
         "CUDA C++ Programming Guide, PTX compatibility; microsoft/onnxruntime#26230; vllm-project/vllm#20193; "
