@@ -12,23 +12,33 @@ namespace {
 
 bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 
-/// A file name without what tells builds of one thing apart: "libx_cuda118.so" -> "libx_.so",
-/// "y.cpython-311-x86_64-linux-gnu.so" -> "y.-x86_64-linux-gnu.so".
+/// Length of a word at the start of `text` that tells for which CUDA or Python a build is: "cuda118", "cu12", "cp311",
+/// "cpython-311", "cuda_v12", "cuda-12.4". 0 for none. "cuda_2" is a part's number: no CUDA that is in use is that old.
+std::size_t build_tag(std::string_view text) {
+  std::size_t at = 0;
+  bool set_apart = false;
+  for (const std::string_view tag : {"cuda_v", "cuda-v", "cudav", "cuda_", "cuda-", "cuda", "cu", "cpython-", "cp"})
+    if (text.starts_with(tag) && at == 0) {
+      at = tag.size();
+      set_apart = tag == "cuda_" || tag == "cuda-";
+    }
+  const std::size_t digits = at;
+  while (at < text.size() && is_digit(text[at])) ++at;
+  if (at == digits || (set_apart && at - digits < 2)) return 0;
+  while (set_apart && at + 1 < text.size() && text[at] == '.' && is_digit(text[at + 1]))
+    for (++at; at < text.size() && is_digit(text[at]);) ++at;
+  return at;
+}
+
+/// A name without what tells builds of one thing apart: "libx_cuda118.so" -> "libx_.so",
+/// "y.cpython-311-x86_64-linux-gnu.so" -> "y.-x86_64-linux-gnu.so", "lib/cuda_v12/libz.so" -> "lib//libz.so".
 std::string without_build_tags(std::string_view name) {
   std::string result;
   for (std::size_t at = 0; at < name.size();) {
-    std::size_t skip = 0;
-    for (const std::string_view tag : {"cuda", "cu", "cpython-", "cp"})
-      if (name.substr(at).starts_with(tag) && at + tag.size() < name.size() && is_digit(name[at + tag.size()])) {
-        skip = tag.size();
-        break;
-      }
-    if (!skip) {
+    if (const std::size_t skip = build_tag(name.substr(at)))
+      at += skip;
+    else
       result += name[at++];
-      continue;
-    }
-    at += skip;
-    while (at < name.size() && is_digit(name[at])) ++at;
   }
   return result;
 }
@@ -36,6 +46,20 @@ std::string without_build_tags(std::string_view name) {
 std::optional<int> leading_number(std::string_view text) {
   if (const auto version = driver_version(text.substr(0, text.find_first_not_of("0123456789")))) return version->branch;
   return {};
+}
+
+/// "libcudart.so.12" and what wheel tools make of it, "libcudart-0a1b2c3d.so.12.4.127" -> 12; "cudart64_110.dll" -> 11.
+std::optional<int> major_of_library(std::string_view name) {
+  constexpr std::string_view elf = "libcudart", windows = "cudart64_";
+  if (name.starts_with(windows)) {
+    const auto number = leading_number(name.substr(windows.size()));
+    return number && *number >= 100 ? *number / 10 : number;
+  }
+  if (!name.starts_with(elf)) return {};
+  name.remove_prefix(elf.size());
+  if (name.starts_with('-')) name.remove_prefix(std::min(name.find('.'), name.size()));
+  if (!name.starts_with(".so.")) return {};
+  return leading_number(name.substr(4));
 }
 
 }  // namespace
@@ -57,22 +81,18 @@ std::optional<RuntimeState> state_of(const RuntimeCopy& copy) {
   return {};
 }
 
-std::optional<int> major_of(const FileRecord& file, const RuntimeCopy& copy) {
+std::vector<int> majors_of(const FileRecord& file, const RuntimeCopy& copy) {
   if (copy.version)
-    if (const auto major = leading_number(*copy.version)) return major;
-  if (copy.api_level) return *copy.api_level / 1000;
+    if (const auto major = leading_number(*copy.version)) return {*major};
+  if (copy.api_level) return {*copy.api_level / 1000};
   if (copy.generation)
-    if (const auto major = leading_number(*copy.generation)) return major;
-  if (copy.kind == RuntimeCopyKind::driver_hybrid) return 13;
+    if (const auto major = leading_number(*copy.generation)) return {*major};
+  if (copy.kind == RuntimeCopyKind::driver_hybrid) return {13};
+  std::vector<int> majors;
   if (copy.kind == RuntimeCopyKind::needs_shared)
-    for (const std::string& name : file.needed) {
-      if (name.starts_with("libcudart.so.")) return leading_number(std::string_view(name).substr(13));
-      if (name.starts_with("cudart64_")) {
-        const auto number = leading_number(std::string_view(name).substr(9));
-        return number && *number >= 100 ? *number / 10 : number;  // cudart64_110.dll is 11.0
-      }
-    }
-  return {};
+    for (const std::string& name : file.needed)
+      if (const auto major = major_of_library(name)) majors.push_back(*major);
+  return majors;
 }
 
 bool is_vendor_file(const FileRecord& file) { return file.vendor.has_value(); }
@@ -80,8 +100,11 @@ bool is_vendor_file(const FileRecord& file) { return file.vendor.has_value(); }
 bool may_meet(const FileRecord& a, const FileRecord& b) {
   if (a.format != b.format || a.machine != b.machine) return false;
   if (is_executable(a) && is_executable(b)) return false;
-  return without_build_tags(file_name(a.path)) != without_build_tags(file_name(b.path)) ||
-         file_name(a.path) == file_name(b.path);
+  const std::string_view name = file_name(a.path), other = file_name(b.path);
+  if (without_build_tags(name) != without_build_tags(other)) return true;
+  if (name != other) return false;
+  // One name in two folders: builds for several CUDA versions lie in folders of their own.
+  return a.path == b.path || without_build_tags(a.path) != without_build_tags(b.path);
 }
 
 std::string short_list(const std::vector<std::string>& names) {

@@ -23,8 +23,9 @@ enum class RuntimeState {
 /// itself, stand-ins).
 std::optional<RuntimeState> state_of(const RuntimeCopy& copy);
 
-/// CUDA major of a copy: from its version, API level or generation, else from the names the file needs.
-std::optional<int> major_of(const FileRecord& file, const RuntimeCopy& copy);
+/// CUDA majors that a copy can be of: from its version, API level or generation; where it stands for a shared library,
+/// all that the file needs by name. Empty where nothing tells.
+std::vector<int> majors_of(const FileRecord& file, const RuntimeCopy& copy);
 
 /// Whether NVIDIA made this file: its private runtime is by design, and its licence forbids changes.
 bool is_vendor_file(const FileRecord& file);

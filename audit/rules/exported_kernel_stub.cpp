@@ -27,7 +27,7 @@ Verdict check(const Subject& subject) {
   }
   std::sort(names.begin(), names.end());
   for (const FileRecord* other : subject.bundle.files) {
-    if (other == &file || !other->exported_stubs || !is_loadable(*other)) continue;
+    if (other == &file || !other->exported_stubs || !is_loadable(*other) || !may_meet(file, *other)) continue;
     const bool same = std::any_of(
         other->exported_stubs->begin(), other->exported_stubs->end(),
         [&](const ExportedStub& stub) { return std::binary_search(names.begin(), names.end(), stub.name); });

@@ -40,8 +40,13 @@ std::string describe(const Use& use) {
 std::set<Use> uses_of(const FileRecord& file) {
   std::set<Use> uses;
   if (!is_loadable(file)) return uses;
-  for (const RuntimeCopy& copy : file.runtime_copies)
-    if (const auto state = state_of(copy)) uses.insert({*state, major_of(file, copy)});
+  for (const RuntimeCopy& copy : file.runtime_copies) {
+    const auto state = state_of(copy);
+    if (!state) continue;
+    const std::vector<int> majors = majors_of(file, copy);
+    if (majors.empty()) uses.insert({*state, {}});
+    for (const int major : majors) uses.insert({*state, major});
+  }
   return uses;
 }
 

@@ -21,7 +21,7 @@ Verdict check(const Subject& subject) {
   std::map<int, std::string> majors;  // and what tells it
   for (const RuntimeCopy& copy : file.runtime_copies) {
     if (copy.kind == RuntimeCopyKind::stand_in) continue;
-    if (const auto major = major_of(file, copy)) majors.emplace(*major, "its CUDA runtime is");
+    for (const int major : majors_of(file, copy)) majors.emplace(major, "its CUDA runtime is");
   }
   for (const FatBinary& container : file.fat_binaries)
     if (is_judged(container))
