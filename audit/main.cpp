@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "bytes.hpp"
+#include "closure.hpp"
 #include "nearest.hpp"
 #include "package.hpp"
 #include "report.hpp"
@@ -46,9 +47,9 @@ struct InspectArguments {
 
 struct AuditArguments {
   std::vector<std::string> paths;
-  std::string format = "text", policy = "default", gpus, driver, fail_on = "error", stage = "package", output;
+  std::string format = "text", policy = "default", fail_on = "error", stage = "package", output;
   std::string default_gpus, default_driver;
-  std::optional<std::string> install_rpath;
+  std::optional<std::string> gpus, driver, install_rpath;
 };
 
 struct LinkKitArguments {
@@ -170,6 +171,19 @@ std::optional<InspectRecord> saved_record(const std::string& path) {
   }
 }
 
+/// A record of headers alone cannot tell which kernels are exported; the user hears that a rule was left out.
+void tell_unnamed_kernels(const std::string& path, const InspectRecord& record) {
+  bool unnamed = std::any_of(record.files.begin(), record.files.end(), [](const FileRecord& file) {
+    return !file.fat_binaries.empty() && !file.vendor && !file.exported_stubs && is_loadable(file);
+  });
+  if (unnamed)
+    fmt::print(stderr,
+               "{}: warning: does not say which kernels there are, so exported-kernel-stub is not judged and fat "
+               "binaries without kernels may be\n"
+               "hint: write it again with cudeploy inspect --format json --kernels\n",
+               printable(path));
+}
+
 /// Puts the second record behind the first.
 void merge(InspectRecord& into, InspectRecord&& record) {
   std::move(record.files.begin(), record.files.end(), std::back_inserter(into.files));
@@ -230,8 +244,9 @@ auto wish(const std::string& where, Read read) {
 
 int audit(const AuditArguments& arguments) {
   Policy policy = wish(arguments.policy, [&] { return load_policy(arguments.policy); });
-  if (!arguments.gpus.empty()) policy.gpus = wish("--gpus", [&] { return parse_gpus(arguments.gpus); });
-  if (!arguments.driver.empty()) policy.driver = wish("--driver", [&] { return parse_driver(arguments.driver); });
+  // An empty value is answered, not passed over: a script's empty variable must not switch a rule off.
+  if (arguments.gpus) policy.gpus = wish("--gpus", [&] { return parse_gpus(*arguments.gpus); });
+  if (arguments.driver) policy.driver = wish("--driver", [&] { return parse_driver(*arguments.driver); });
   if (!arguments.default_gpus.empty()) {
     const std::vector<GpuTarget> gpus = wish("--default-gpus", [&] { return parse_gpus(arguments.default_gpus); });
     if (policy.gpus.empty()) policy.gpus = gpus;
@@ -249,10 +264,12 @@ int audit(const AuditArguments& arguments) {
   std::vector<std::string> to_read;
   for (const std::string& path : arguments.paths) {
     try {
-      if (auto saved = saved_record(path))
+      if (auto saved = saved_record(path)) {
+        tell_unnamed_kernels(path, *saved);
         merge(record, std::move(*saved));
-      else
+      } else {
         to_read.push_back(path);
+      }
     } catch (const Failure& failure) {
       fmt::print(stderr, "{}\n", failure.what());
       code = failed;
@@ -310,6 +327,7 @@ std::string runtime_sources() {
 }
 
 int link_kit(const LinkKitArguments& arguments) {
+  if (arguments.out.empty()) throw Failure("--out: error: expected a folder, found an empty name");
   LinkKitOptions options;
   options.cudart = arguments.cudart;
   options.out = arguments.out;
@@ -459,7 +477,10 @@ int run(int argc, char** argv) {
     std::string name = asked == &app ? "cudeploy" : "cudeploy " + asked->get_name();
     std::vector<std::string> words(argv + 1, argv + argc);
     const std::optional<std::string> meant = probably_meant(*asked, asked == &app, words);
-    fmt::print(stderr, "{}: error: {}\nhint: {}\n", name, printable(lower_first(error.what())),
+    std::string what = lower_first(error.what());
+    if (asked == &app && !words.empty())  // CLI11 misses the command only
+      what = fmt::format("no such {}: {}", words.front().starts_with('-') ? "option" : "command", words.front());
+    fmt::print(stderr, "{}: error: {}\nhint: {}\n", name, printable(what),
                meant ? "did you mean " + *meant + "?" : name + " --help");
     return failed;
   }

@@ -438,8 +438,11 @@ std::string audit_text(const Audit& audit, bool colour) {
   }
   coverage_table(out, audit, ink);
   Counts counts = counts_of(audit);
+  auto unread = static_cast<std::size_t>(std::count_if(audit.record.files.begin(), audit.record.files.end(),
+                                                       [](const FileRecord& file) { return file.unreadable; }));
   out += fmt::format("{} (policy {}, stage {}): {}, {}; {} × {}: {} clean, {} flagged, {} not applicable\n",
                      counts.errors > 0     ? ink.error("not clean")
+                     : unread > 0          ? ink.error(plural(unread, "path") + " could not be read")
                      : counts.warnings > 0 ? "warnings"
                                            : "clean",
                      printable(audit.policy.name), stage_name(audit.stage), plural(counts.errors, "error"),

@@ -143,6 +143,9 @@ class ExitCodes(Cli):
         self.assertIn("good.ptx: PTX", result.stdout)
         self.assertIn("gone: error: cannot be read: no such file or directory\n", result.stderr)
         self.assertEqual(result.returncode, 2)
+        result = self.run_it("audit", "gone", self.good)
+        self.assertEqual(result.returncode, 2)
+        self.assertRegex(result.stdout, r"^1 path could not be read \(policy default, stage package\): 0 errors, ")
 
     def test_permission(self):
         self.write("closed.ptx", PTX)
@@ -188,12 +191,25 @@ class Usage(Cli):
                 self.assertEqual(result.stdout, "")
                 self.assertRegex(result.stderr, r"^cudeploy[a-z -]*: error: .*\nhint: cudeploy[a-z -]* --help\n$")
 
+    def test_a_wrong_command_is_named(self):
+        for word, words in [("inspct", "no such command: inspct\nhint: did you mean inspect?"),
+                            ("bogus", "no such command: bogus\nhint: cudeploy --help"),
+                            ("--bogus", "no such option: --bogus\nhint: cudeploy --help")]:
+            with self.subTest(word):
+                result = self.run_it(word, "x")
+                self.assertEqual((result.returncode, result.stderr), (2, f"cudeploy: error: {words}\n"))
+        self.write("a.a", "")
+        self.assertIn("--out: error: ", self.run_it("link-kit", "--cudart", "a.a", "-o", "").stderr)
+
     def test_wrong_values_are_2(self):
         good = self.write("good.ptx", PTX)
         self.write("policy.toml", "gpus = [90]\nseverty = 1\n")
-        for arguments, words in [(["--gpus", "ninety"], "--gpus: error: "), (["--driver", "new"], "--driver: error: "),
-                                 (["--policy", "none-such"], "none-such: error: "),
-                                 (["--policy", "policy.toml"], "policy.toml:2: error: ")]:
+        for arguments, words in [(["--gpus", "ninety"], "--gpus: error: no known GPU"),
+                                 (["--gpus", ""], "--gpus: error: expected compute capabilities"),
+                                 (["--driver", "new"], "--driver: error: expected a driver"),
+                                 (["--driver="], "--driver: error: expected a driver"),
+                                 (["--policy", "none-such"], "none-such: error: cannot be opened"),
+                                 (["--policy", "policy.toml"], "policy.toml:2: error: unknown key 'severty'")]:
             with self.subTest(arguments):
                 result = self.run_it("audit", *arguments, good)
                 self.assertEqual(result.returncode, 2)

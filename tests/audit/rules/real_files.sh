@@ -168,6 +168,12 @@ mkdir -p exported
 "$nvcc" -shared exported.o -o exported/lib.so
 expect "CD301" exported
 says "_Z3addPf"
+# A saved record is judged as the file is, where the kernels are in it; where not, the user hears it.
+"$command" inspect --format json --kernels exported > saved.json
+expect "CD301" saved.json
+"$command" inspect --format json exported > saved.json
+expect "" saved.json
+says "does not say which kernels there are, so exported-kernel-stub is not judged"
 
 mkdir -p mixed
 "$nvcc" -cudart shared -shared l.o -o mixed/shared.so
