@@ -496,6 +496,9 @@ class Walk {
     for (const std::string& path : links_) resolve(path);
   }
 
+  /// The files that it met, each with the name that it is read by.
+  const std::map<Identity, std::string>& files() const { return files_; }
+
  private:
   void visit(const std::string& folder, std::vector<std::string>& folders) {
     std::error_code error;
@@ -555,37 +558,58 @@ class Walk {
   std::vector<std::string> links_;
 };
 
+/// Files named one by one are one bundle. lib*.so* names a library and the links to it, and `dist dist/app` a file
+/// and its folder: what is one file counts once, or it would meet itself.
+void collect_single(const std::map<std::string, Identity>& single, const std::map<Identity, std::string>& in_folders,
+                    Inputs& inputs) {
+  std::map<Identity, std::string> read_as;
+  std::error_code error;
+  for (const auto& [path, identity] : single)
+    if (!fs::is_symlink(path, error)) read_as.emplace(identity, path);
+  for (const auto& [path, identity] : single) read_as.emplace(identity, path);
+  BundleRecord bundle;
+  for (const auto& [path, identity] : single) {
+    const std::string& real = read_as.at(identity);
+    if (auto met = in_folders.find(identity); met != in_folders.end()) {
+      inputs.tasks.push_back({met->second, true, 0});
+    } else if (path == real) {
+      inputs.tasks.push_back({path, true, 0});
+      bundle.files.push_back(path);
+    } else {
+      bundle.links[path] = fs::path(real).lexically_relative(fs::path(path).parent_path());
+      if (bundle.links[path].empty()) bundle.links[path] = real;  // one is absolute, the other is not
+    }
+  }
+  if (!bundle.files.empty()) inputs.bundles.push_back(std::move(bundle));
+}
+
 }  // namespace
 
 Inputs collect(const std::vector<std::string>& paths) {
   Inputs inputs;
-  std::vector<std::string> single;
-  std::set<std::string> folders;
+  std::map<std::string, Identity> single;
+  std::set<Identity> folders;
+  std::map<Identity, std::string> in_folders;
   for (const std::string& path : paths) {
     struct stat status {};
     if (stat(path.c_str(), &status) != 0) {
       inputs.unreadable.push_back(unreadable(path, std::strerror(errno)));
     } else if (S_ISREG(status.st_mode)) {
-      inputs.tasks.push_back({path, true, 0});
-      single.push_back(path);
+      single[path] = {status.st_dev, status.st_ino};
     } else if (!S_ISDIR(status.st_mode)) {
       inputs.unreadable.push_back(unreadable(path, "not a regular file or a folder"));
-    } else if (folders.insert(path).second) {
+    } else if (folders.insert({status.st_dev, status.st_ino}).second) {
       BundleRecord bundle;
       bundle.kind = BundleRecord::Kind::folder;
       bundle.name = path;
-      Walk(inputs, bundle).run(path);
+      Walk walk(inputs, bundle);
+      walk.run(path);
+      in_folders.insert(walk.files().begin(), walk.files().end());
       std::sort(bundle.files.begin(), bundle.files.end());
       inputs.bundles.push_back(std::move(bundle));
     }
   }
-  if (!single.empty()) {
-    std::sort(single.begin(), single.end());
-    single.erase(std::unique(single.begin(), single.end()), single.end());
-    BundleRecord bundle;
-    bundle.files = std::move(single);
-    inputs.bundles.push_back(std::move(bundle));
-  }
+  collect_single(single, in_folders, inputs);
   // Each file is read once, however often it was met. Named wins: it then has a row whatever it holds.
   std::sort(inputs.tasks.begin(), inputs.tasks.end(),
             [](const Task& a, const Task& b) { return a.path != b.path ? a.path < b.path : a.named > b.named; });

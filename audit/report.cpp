@@ -310,16 +310,12 @@ Counts counts_of(const Audit& audit) {
     ++(finding.severity == Severity::error     ? counts.errors
        : finding.severity == Severity::warning ? counts.warnings
                                                : counts.infos);
-  std::map<std::string_view, int> rules;
-  for (const VerdictRow& row : audit.judgement.verdicts) {
+  for (const VerdictRow& row : audit.judgement.verdicts)
     ++(row.outcome == Verdict::Outcome::clean     ? counts.clean
        : row.outcome == Verdict::Outcome::flagged ? counts.flagged
                                                   : counts.not_applicable);
-    ++rules[row.rule->id];
-  }
-  counts.rules = rules.size();
-  for (const FileRecord& file : audit.record.files)
-    if (!file.unreadable && (file.format != Format::other || !file.problems.empty())) ++counts.files;
+  counts.rules = all_rules().size();
+  counts.files = audit.judgement.verdicts.size() / counts.rules;  // a file of two bundles is judged twice
   return counts;
 }
 

@@ -22,6 +22,7 @@ std::size_t build_tag(std::string_view text) {
       at = tag.size();
       set_apart = tag == "cuda_" || tag == "cuda-";
     }
+  if (at == 0) return 0;
   const std::size_t digits = at;
   while (at < text.size() && is_digit(text[at])) ++at;
   if (at == digits || (set_apart && at - digits < 2)) return 0;

@@ -393,6 +393,25 @@ class Packages(Cli):
             with self.subTest(name):
                 self.assertEqual(self.paths(name), [f"{name}!/lib/x.ptx"])
 
+    def test_one_file_counts_once(self):
+        os.makedirs(self.root / "d")
+        self.write("d/libx.ptx.1.2", PTX)
+        os.symlink("libx.ptx.1.2", self.root / "d/libx.ptx.1")
+        os.symlink("libx.ptx.1", self.root / "d/libx.ptx")
+        os.link(self.root / "d/libx.ptx.1.2", self.root / "hard.ptx")
+        names = ["d/libx.ptx", "d/libx.ptx.1", "d/libx.ptx.1.2"]  # what a shell makes of d/libx.ptx*
+        for arguments, paths in [(names, names[2:]), (names[:1], names[:1]), (["d/libx.ptx", "./d/libx.ptx"], ["./d/libx.ptx"]),
+                                 (["d", *names], names[2:]), (["d", "./d"], names[2:]), (["d", "hard.ptx"], names[2:]),
+                                 ([str(self.root / names[0]), "hard.ptx"], ["hard.ptx"])]:
+            with self.subTest(arguments):
+                self.assertEqual(self.paths(*arguments), paths)
+                counts = json.loads(self.run_it("audit", "--format", "json", *arguments).stdout)["counts"]
+                self.assertEqual(counts["files"], 1)
+                self.assertEqual(counts["clean"] + counts["flagged"] + counts["not_applicable"], counts["rules"])
+        bundle = json.loads(self.run_it("inspect", "--format", "json", *names).stdout)["bundles"][0]
+        self.assertEqual((bundle["files"], bundle["links"]),
+                         (names[2:], {"d/libx.ptx": "libx.ptx.1.2", "d/libx.ptx.1": "libx.ptx.1.2"}))
+
     def test_zstandard_and_conda(self):
         if not shutil.which("zstd"):
             self.skipTest("zstd is not installed")
