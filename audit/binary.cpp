@@ -370,7 +370,8 @@ void read_elf(const Bytes& bytes, const ReadOptions& options, FileRecord& record
   vendor_clues.names_driver_api = std::search(slice.begin(), slice.end(), name.begin(), name.end()) != slice.end();
   record.vendor = recognise_vendor(record, vendor_clues);
 
-  if ((options.for_audit || options.kernels) && !record.vendor) record.exported_stubs = exported_stubs(record, read_exports);
+  if ((options.for_audit || options.kernels) && !record.vendor)
+    record.exported_stubs = exported_stubs(record, read_exports);
   if (!options.kernels) {
     for (FatBinary& fat_binary : record.fat_binaries) {
       for (Image& image : fat_binary.images) image.kernels.clear();

@@ -240,8 +240,7 @@ std::vector<GpuTarget> parse_gpus(const std::string& list) {
     while (!word.empty() && blank(word.front())) word.erase(0, 1);
     while (!word.empty() && blank(word.back())) word.pop_back();
     if (word.empty())
-      fail("--gpus: error", fmt::format("expected compute capabilities such as 80,90,120, found '{}'", list),
-           "without --gpus those of the policy count");
+      fail("--gpus: error", fmt::format("expected compute capabilities such as 80,90,120, found '{}'", list));
     gpus.push_back(parse_gpu("--gpus: error", word));
     if (end == list.size()) break;
     begin = end + 1;

@@ -361,11 +361,11 @@ TEST_F(Package, AMemberThatIsTooLargeIsAProblemAndTheNextIsRead) {
   EXPECT_NE(problems(record).find("member large.ptx is larger than"), std::string::npos);
 }
 
-TEST_F(Package, AFileFoundTwiceIsReadOnceAndShipsInBothBundles) {
+TEST_F(Package, AFileFoundTwiceIsReadOnceAndShipsInBothFolders) {
   write("d/e/x.ptx", ptx);
   InspectRecord record = inspect({"d", "d/e", "d/e/x.ptx"});
   EXPECT_EQ(paths(record), (Paths{"d/e/x.ptx"}));
-  ASSERT_EQ(record.bundles.size(), 3u);
+  ASSERT_EQ(record.bundles.size(), 2u);  // alone it would lack what lies beside it
   for (const BundleRecord& bundle : record.bundles) EXPECT_EQ(bundle.files, (Paths{"d/e/x.ptx"}));
 }
 

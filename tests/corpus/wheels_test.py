@@ -116,7 +116,8 @@ def main():
         listed = [box["offset"] for box in record["fat_binaries"] if is_loose(box)]
         if listed and sorted(listed) != loose_cubins(package.read(member), record):
             faults.append(f"{member}: {len(listed)} bare cubins, but other ELF headers of cubins")
-    faults += [f"{member}: {word}: {count} more are explained and not there" for (member, word), count in explained.items()]
+    faults += [f"{member}: {word}: {count} more are explained and not there"
+               for (member, word), count in explained.items()]
     for fault in faults:
         print(fault)
     images = sum(len(box["images"]) for record in records.values() for box in record["fat_binaries"])

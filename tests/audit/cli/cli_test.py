@@ -400,7 +400,8 @@ class Packages(Cli):
         os.symlink("libx.ptx.1", self.root / "d/libx.ptx")
         os.link(self.root / "d/libx.ptx.1.2", self.root / "hard.ptx")
         names = ["d/libx.ptx", "d/libx.ptx.1", "d/libx.ptx.1.2"]  # what a shell makes of d/libx.ptx*
-        for arguments, paths in [(names, names[2:]), (names[:1], names[:1]), (["d/libx.ptx", "./d/libx.ptx"], ["./d/libx.ptx"]),
+        for arguments, paths in [(names, names[2:]), (names[:1], names[:1]),
+                                 (["d/libx.ptx", "./d/libx.ptx"], ["./d/libx.ptx"]),
                                  (["d", *names], names[2:]), (["d", "./d"], names[2:]), (["d", "hard.ptx"], names[2:]),
                                  ([str(self.root / names[0]), "hard.ptx"], ["hard.ptx"])]:
             with self.subTest(arguments):
