@@ -148,7 +148,7 @@ printf 'gpus = [80]\nseverity.missing-ptx = "off"\n' > known.toml
 expect "" --policy known.toml alone
 
 # Warnings: they fail where that is asked for.
-expect "CD403" --fail-on warning --driver 535.54 --gpus 80,86,90 one
+expect "CD403 CD407" --fail-on warning --driver 535.54 --gpus 80,86,90 one
 says "GPUs without a cubin of their own"
 "$nvcc" -Xcompiler -fPIC -shared k.cu -o alone/nobody_chose.so
 expect "CD406" --fail-on warning alone/nobody_chose.so
