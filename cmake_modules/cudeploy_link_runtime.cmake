@@ -98,6 +98,12 @@ function(cudeploy_link_runtime target mode)
     set_property(TARGET "${target}" APPEND PROPERTY INCLUDE_DIRECTORIES "${include}")
     _cudeploy_add_toolkit_runtime(${mode})
     set(libraries cudeploy::runtime_${mode})
+    if(mode STREQUAL "shared")
+      # CMake writes no search path for folders that the compiler searches by itself; the loader does not search them.
+      get_property(library GLOBAL PROPERTY CUDEPLOY_CUDART_SHARED)
+      cmake_path(GET library PARENT_PATH folder)
+      set_property(TARGET "${target}" APPEND PROPERTY BUILD_RPATH "${folder}")
+    endif()
   endif()
 
   set_target_properties("${target}" PROPERTIES

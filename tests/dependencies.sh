@@ -18,8 +18,9 @@ packages_for() {
     pack) echo dpkg-dev file ;;
     # the judges of the tests (other linkers, readers and checkers than ours), and what makes their fixtures
     test)
-      echo binutils clang clang-format gfortran git libgmock-dev libgtest-dev lld make mold patchelf python3 python3-pip rpm \
-        meson python3-dev python3-setuptools python3-wheel shellcheck zip ;;
+      echo binutils clang clang-format gfortran git libgmock-dev libgtest-dev lld make meson mold patchelf \
+        python3 python3-dev python3-jsonschema python3-pip python3-setuptools python3-wheel rpm shellcheck \
+        zip ;;
     # the long tests: other machines' code, costs, the static checker, a bare Debian
     all) echo clang-tidy debootstrap g++-11 g++-aarch64-linux-gnu qemu-user valgrind ;;
     *) echo "dependencies.sh: unknown purpose: $1" >&2; return 1 ;;
