@@ -68,13 +68,20 @@ Verdict check(const Subject& subject) {
       open_to_others = true;
       message =
           fmt::format("{} entry '{}' is searched in the current directory of whoever starts the program", kind, entry);
-      hint = "start the entry with $ORIGIN, for example $ORIGIN/../lib, or remove it";
+      hint = entry.empty()
+                 ? "remove the empty entry; CMake leaves such ones in its build tree: audit what is installed or "
+                   "packaged, or use '--stage link'"
+                 : "start the entry with $ORIGIN, for example $ORIGIN/../lib, or remove it";
     }
     // NVIDIA's licence forbids to change its files, so only what is a way in for others is worth a finding.
     if (file.vendor && !open_to_others) {
       vendor = true;
       continue;
     }
+    // CMake fills the search path of its build tree up with ':', so that the installed one fits in: one finding,
+    // not 23.
+    if (std::any_of(evidence.begin(), evidence.end(), [&](const Evidence& other) { return other.message == message; }))
+      continue;
     evidence.push_back({std::move(message), std::move(hint), {}});
   }
   if (!evidence.empty()) return Verdict::flagged(std::move(evidence));
