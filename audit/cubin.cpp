@@ -116,7 +116,7 @@ void read_tool_note(std::span<const std::byte> section, ToolNote& out) {
     if (type == note_tool_info && owner == "NVIDIA Corp" && text_size > 24) {
       const auto strings = as_text(section.subspan(text_at + 24, text_size - 24));
       auto string = [&](int index) -> std::string_view {
-        const std::uint32_t offset = word(text_at + 4 + 4 * index);
+        const std::uint32_t offset = word(text_at + 4 + std::size_t{4} * index);
         return offset < strings.size() ? up_to_nul(strings.substr(offset)) : std::string_view{};
       };
       out.toolkit = toolkit_of(string(2));
@@ -138,7 +138,7 @@ void walk_attributes(std::span<const std::byte> section, Each each) {
     if (format == 4) std::memcpy(&length, section.data() + at + 2, sizeof length);
     if (length > section.size() - at - 4) return;
     each(attribute, format == 4 ? section.subspan(at + 4, length) : section.subspan(at + 2, 2));
-    at = std::min<std::size_t>(section.size(), at + 4 + (length + 3u) / 4 * 4);
+    at = std::min<std::size_t>(section.size(), at + 4 + std::size_t{(length + 3u) / 4} * 4);
   }
 }
 

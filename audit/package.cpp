@@ -86,7 +86,7 @@ bool is_binary(std::span<const std::byte> head) {
 /// An unlinked file: gone when closed, whatever happens to us.
 int temporary_file() {
   const char* wanted = std::getenv("TMPDIR");
-  for (std::string folder :
+  for (const std::string& folder :
        {std::string(wanted != nullptr ? wanted : ""), std::string("/var/tmp"), std::string("/tmp")}) {
     if (folder.empty()) continue;
     int descriptor = open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);

@@ -14,6 +14,10 @@ function(_cudeploy_find_toolkit result)
   if("CUDA" IN_LIST languages AND CMAKE_CUDA_COMPILER_ID STREQUAL "NVIDIA")
     set(include_dirs ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES})
     set(library_dirs ${CMAKE_CUDA_IMPLICIT_LINK_DIRECTORIES})
+    # nvcc 13.0 of the Python packages looks in lib64, and they only have lib: beside its headers, as below.
+    foreach(dir IN LISTS include_dirs)
+      list(APPEND library_dirs "${dir}/../lib64" "${dir}/../lib")
+    endforeach()
     string(REGEX MATCH "^[0-9]+" major "${CMAKE_CUDA_COMPILER_VERSION}")
   else()
     # FindCUDAToolkit finds no toolkit where there is no file named libcudart.so: in NVIDIA's Python packages.
