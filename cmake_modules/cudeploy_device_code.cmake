@@ -36,6 +36,7 @@ include_guard(GLOBAL)
 include("${CMAKE_CURRENT_LIST_DIR}/nearest_word.cmake")
 include("${CMAKE_CURRENT_LIST_DIR}/compiler_dry_run.cmake")
 include("${CMAKE_CURRENT_LIST_DIR}/gpu_choice.cmake")
+include("${CMAKE_CURRENT_LIST_DIR}/hidden_kernels.cmake")
 
 function(cudeploy_device_code target)
   list(APPEND CMAKE_MESSAGE_CONTEXT "cudeploy_device_code")
@@ -105,29 +106,6 @@ function(_cudeploy_warn_lost_ptx target)
     get_target_property(ptx "${target}" CUDEPLOY_PTX)
     message(WARNING "cudeploy_device_code: ${target}: CUDA_SEPARABLE_COMPILATION is on, and the device link keeps no PTX: PTX ${ptx} "
       "does not reach the linked file\n  hint: PTX none, every GPU that is meant in GPUS, and severity.missing-ptx = \"off\" in the policy")
-  endif()
-endfunction()
-
-# Keeps kernel stubs out of the dynamic symbol table.
-function(_cudeploy_hide_kernels target)
-  set(complete TRUE)
-  foreach(option IN ITEMS -static-global-template-stub=true -device-entity-has-hidden-visibility=true)
-    _cudeploy_compiler_accepts(known ${option})
-    if(known)
-      # Both are defaults since CUDA 13; said again, since a project may have turned them off for all targets.
-      set_property(TARGET "${target}" APPEND PROPERTY COMPILE_OPTIONS "$<$<COMPILE_LANGUAGE:CUDA>:${option}>")
-    else()
-      set(complete FALSE)
-    endif()
-  endforeach()
-  get_target_property(chosen "${target}" CUDA_VISIBILITY_PRESET)
-  if(NOT complete AND NOT chosen)
-    set_target_properties("${target}" PROPERTIES CUDA_VISIBILITY_PRESET hidden)
-    get_target_property(type "${target}" TYPE)
-    if(type MATCHES "^(SHARED|MODULE)_LIBRARY$")
-      message(STATUS "cudeploy: ${target}: nvcc ${CMAKE_CUDA_COMPILER_VERSION} cannot hide kernels alone, so symbols of its .cu \
-files are hidden by default: mark what others call with __attribute__((visibility(\"default\")))")
-    endif()
   endif()
 endfunction()
 

@@ -22,7 +22,11 @@ CUDA_RUNTIME_LIBRARY reaches only targets with CUDA sources.
   No runtime: for programs that open the driver themselves. The toolkit's headers are still found.
 ``ANCHOR``
   Only for ``unified``. ``exported`` (default): the mark of the copy is shown under a symbol version, for nm and gdb.
-  ``hidden``: not; for libraries that have a version script of their own, beside which GNU ld takes no second one.
+  ``hidden``: not; for libraries that have a version script of their own, beside which GNU ld takes no second one. Where
+  the target's link options carry a version script at the end of its folder, ``hidden`` is chosen, with a message.
+
+With ``unified`` the host stubs of kernels are kept out of the dynamic symbol table: where two objects export the same one, one
+state would keep the last registration for both.
 
 The compiler's default is turned off (CUDA_RUNTIME_LIBRARY None), so that exactly one runtime is linked. Compiler, headers and
 runtime must be of one toolkit, else this stops with all paths. Targets that are linked together must agree: unified, shared
@@ -34,6 +38,7 @@ A static library hands its runtime on to what links it, also through install(EXP
 #]=======================================================================]
 include_guard(GLOBAL)
 include("${CMAKE_CURRENT_LIST_DIR}/nearest_word.cmake")
+include("${CMAKE_CURRENT_LIST_DIR}/hidden_kernels.cmake")
 include("${CMAKE_CURRENT_LIST_DIR}/unified_runtime.cmake")
 include("${CMAKE_CURRENT_LIST_DIR}/runtime_agreement.cmake")
 
@@ -73,7 +78,9 @@ function(cudeploy_link_runtime target mode)
       set(libraries cudeploy::runtime_hidden)
     else()
       set(libraries cudeploy::runtime)
+      cmake_language(EVAL CODE "cmake_language(DEFER CALL _cudeploy_fit_anchor [[${target}]])")
     endif()
+    _cudeploy_hide_kernels("${target}")
     # CUDA may have been enabled since the runtime was made.
     get_property(archive GLOBAL PROPERTY CUDEPLOY_CUDART_STATIC)
     _cudeploy_check_one_toolkit("${archive}")
@@ -121,4 +128,17 @@ function(cudeploy_link_runtime target mode)
     set_property(TARGET "${target}" APPEND PROPERTY INTERFACE_LINK_LIBRARIES ${libraries})
   endif()
   _cudeploy_watch_runtime_agreement("${target}")
+endfunction()
+
+# Asked at the end of the folder, since options may be set after the call. GNU ld takes no version script with names beside
+# one without; in behaviour the two anchors do not differ.
+function(_cudeploy_fit_anchor target)
+  get_target_property(options "${target}" LINK_OPTIONS)
+  get_target_property(flags "${target}" LINK_FLAGS)
+  if("${options} ${flags}" MATCHES "--version-script")
+    message(STATUS "cudeploy_link_runtime: ${target}: ANCHOR hidden, since its link options carry a version script")
+    get_target_property(libraries "${target}" LINK_LIBRARIES)
+    list(TRANSFORM libraries REPLACE "^cudeploy::runtime$" "cudeploy::runtime_hidden")
+    set_property(TARGET "${target}" PROPERTY LINK_LIBRARIES "${libraries}")
+  endif()
 endfunction()

@@ -34,6 +34,13 @@ int main() {
                 driver == 0 ? "this machine has no NVIDIA driver" : "the driver finds none");
     return 0;
   }
+  if (error == cudaErrorInsufficientDriver) {
+    std::printf(
+        "the driver is too old for this program: it knows CUDA %d.%d, the program is of CUDA %d.%d; install a "
+        "newer driver\n",
+        driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
+    return 1;
+  }
   if (error != cudaSuccess) {
     std::printf("the GPU cannot be used: %s\n", cudaGetErrorString(error));
     return 1;

@@ -31,3 +31,27 @@ output_has 'nothing for 7.5 (Turing)'
 must_fail sh -c "cd '$work/wanted/build' && cpack"
 output_has 'nothing for 7.5 (Turing)' 'no package is made'
 no_package "$work/wanted/build"
+
+# A plugin with a version script of its own, set after the call: GNU ld would refuse a second one.
+mkdir -p "$work/anchor"
+cat > "$work/anchor/CMakeLists.txt" << 'LISTS'
+cmake_minimum_required(VERSION 3.24)
+project(anchor LANGUAGES CXX)
+find_package(cudeploy 1.0 REQUIRED)
+file(WRITE "${CMAKE_BINARY_DIR}/plugin.cpp" "#include <cuda_runtime_api.h>\nextern \"C\" int plugin() { return cudaGetLastError(); }\n")
+file(WRITE "${CMAKE_BINARY_DIR}/plugin.map" "{ global: plugin; local: *; };\n")
+foreach(name IN ITEMS scripted plain)
+  add_library(${name} MODULE "${CMAKE_BINARY_DIR}/plugin.cpp")
+  cudeploy_link_runtime(${name} unified)
+endforeach()
+target_link_options(scripted PRIVATE "LINKER:--version-script=${CMAKE_BINARY_DIR}/plugin.map")
+LISTS
+must_pass configure "$work/anchor" "$work/anchor/build"
+output_has 'scripted: ANCHOR hidden, since its link options carry a version script'
+output_lacks 'plain: ANCHOR hidden'
+must_pass cmake --build "$work/anchor/build"
+nm -D --with-symbol-versions "$work/anchor/build/libplain.so" > "$work/anchor/plain"
+nm -D --with-symbol-versions "$work/anchor/build/libscripted.so" > "$work/anchor/scripted"
+grep -q 'cudeploy_anchor@@CUDEPLOY_' "$work/anchor/plain" || { echo "no anchor in libplain.so"; exit 1; }
+if grep -q cudeploy_anchor "$work/anchor/scripted"; then echo "an anchor in libscripted.so"; exit 1; fi
+readelf -nW "$work/anchor/build/libscripted.so" | grep -q cudeploy || { echo "no note in libscripted.so"; exit 1; }
