@@ -162,13 +162,7 @@ Present look_around() {
       best_version = version;
       best_is_main = is_main;
       const char* soname = object.soname();
-      if (!*soname) {
-        const char* slash = strrchr(object.path(), '/');
-        soname = slash ? slash + 1 : object.path();
-      }
-      const size_t length = strlen(soname);
-      memcpy(best_soname, soname, length < sizeof best_soname ? length + 1 : 0);
-      if (length >= sizeof best_soname) *best_soname = 0;
+      copy_text(*soname ? soname : object.file_name(), best_soname, sizeof best_soname);
     });
     return false;
   });
@@ -190,9 +184,7 @@ bool find_home(const Anchor* target, Home& home) {
     first = false;
     object.for_each_note([&](const NoteDescription& note, const Anchor* anchor) {
       if (relocated(note, anchor, CUDEPLOY_CUDA_MAJOR) != target) return;
-      const size_t length = strlen(object.path());
-      if (length >= sizeof home.path) return;
-      memcpy(home.path, object.path(), length + 1);
+      if (!copy_text(object.path(), home.path, sizeof home.path)) return;
       home.is_main = main_program;
       home.state = state_of(*target);
       found = true;
@@ -231,10 +223,7 @@ Server find_shared_runtime(uint32_t version) {
     int found = 0;
     for_each_object([&](const LoadedObject& object, const dl_phdr_info&) {
       if (object.shared_runtime_major() != CUDEPLOY_CUDA_MAJOR || found++ != skip) return false;
-      const size_t length = strlen(object.path());
-      if (length >= sizeof path) return false;
-      memcpy(path, object.path(), length + 1);
-      return true;
+      return copy_text(object.path(), path, sizeof path);
     });
     if (found <= skip) return 0;
     // dlopen waits for a dlopen of another thread, so the library is relocated when it returns.

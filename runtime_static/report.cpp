@@ -289,12 +289,14 @@ __attribute__((no_sanitize("address", "thread"))) int count_runtime_tables(const
   return tables;
 }
 
-/// Where the program's own name stands when the loader gives none.
-const char* path_of(const LoadedObject& object, bool is_first, char (&program)[4096]) {
-  if (*object.path() || !is_first) return object.path();
-  const ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
-  program[length > 0 ? length : 0] = 0;
-  return program;
+/// The loader gives no name for the program itself.
+void copy_path(const LoadedObject& object, bool is_first, char (&path)[4096]) {
+  if (*object.path() || !is_first) {
+    copy_text(object.path(), path, sizeof path);
+    return;
+  }
+  const ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+  path[length > 0 ? length : 0] = 0;
 }
 
 int32_t count_kept_names(const Anchor& copy) {
@@ -331,8 +333,8 @@ void add_records(Snapshot& snapshot, const Anchor& anchor, const LoadedObject& o
 }
 
 void visit_object(Snapshot& snapshot, const LoadedObject& object, bool is_first, bool also_past) {
-  char program[4096];
-  const char* path = path_of(object, is_first, program);
+  char path[4096];
+  copy_path(object, is_first, path);
   int ours = 0;
   object.for_each_note([&](const NoteDescription& note, const Anchor* anchor) {
     cudeploy_copy copy = {};
@@ -543,10 +545,11 @@ Snapshot* take(bool load_driver, bool also_past) {
     stub.defined_in = "";
     bool first = true;
     for_each_object([&](const LoadedObject& object, const dl_phdr_info&) {
-      char program[4096];
-      const char* path = path_of(object, first, program);
+      const bool is_first = first;
       first = false;
       if (!object.holds(address, 1, PF_R)) return false;
+      char path[4096];
+      copy_path(object, is_first, path);
       stub.defined_in = snapshot->text(path);
       return true;
     });

@@ -24,8 +24,10 @@ TEST_P(Stress, ThreadsThatLoadCallFirstAndUnload) {
   Words flags = watch.flags;
   flags.push_back("-g");
   const Kit& runtime = kit({.flags = watch.flags});
-  constexpr int plugins = 6;
-  for (int i = 0; i < plugins; ++i) shop.plugin("p" + std::to_string(i), &runtime, flags, watch.flags);
+  constexpr int plugins = 8;
+  for (int i = 0; i < plugins; ++i) {
+    shop.plugin("p" + std::string(i, '0') + std::to_string(i), &runtime, flags, watch.flags);
+  }
   Words command = {"gcc", shop.object("stress", "stress.c", flags), "-o", shop.path("stress"), "-lpthread", "-ldl"};
   command.insert(command.end(), watch.flags.begin(), watch.flags.end());
   must(command);

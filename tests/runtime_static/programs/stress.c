@@ -1,5 +1,6 @@
 /* Threads that load plugins, make what may be the first call of a copy, and unload them, all at once. What one
- * plugin pushes in a thread another one must pop in that thread. Arguments: THREADS ROUNDS PLUGINS. */
+ * plugin pushes in a thread another one must pop in that thread. Arguments: THREADS ROUNDS PLUGINS. The plugins are
+ * p0.so, p01.so, p002.so and so on: paths of all lengths, since ThreadSanitizer looks at words of eight bytes. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -13,7 +14,7 @@ static pthread_barrier_t start;
 
 static void* load(int which) {
   char path[8192];
-  snprintf(path, sizeof path, "%s/p%d.so", folder, which);
+  snprintf(path, sizeof path, "%s/p%0*d.so", folder, which + 1, which);
   void* handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (!handle) {
     fprintf(stderr, "%s\n", dlerror());
