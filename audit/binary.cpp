@@ -39,6 +39,7 @@ constexpr std::uint64_t kFlags1Nodeflib = 0x800;
 constexpr std::uint64_t kFlags1Pie = 0x08000000;  // newer than LIEF 0.9.0
 constexpr std::uint64_t kFlagsSymbolic = 0x2;
 constexpr std::uint16_t kVersionBase = 0x1;
+constexpr std::uint16_t kVersionIndex = 0x7fff;  // what remains is "hidden"
 
 /// "a::b" -> "a", "", "b": the loader takes an empty element as the current folder. An empty path has none.
 std::vector<std::string> split_path(const std::string& path) {
@@ -107,8 +108,20 @@ std::optional<std::string> generation_of(const LIEF::ELF::Binary& elf) {
   return std::nullopt;
 }
 
-/// Facts that LIEF reads from `image`, a slice or a whole file. Returns the generation that our note tells.
-std::optional<std::string> elf_facts(const std::vector<std::uint8_t>& image, FileRecord& record) {
+/// The same as the slice's, from LIEF's own table.
+SymbolsByVersion all_symbols_by_version(const LIEF::ELF::Binary& elf) {
+  SymbolsByVersion found;
+  for (const LIEF::ELF::Symbol& symbol : elf.dynamic_symbols())
+    if (symbol.has_version()) found[symbol.symbol_version().value() & kVersionIndex].push_back(symbol.name());
+  return found;
+}
+
+using ReadSymbols = std::function<SymbolsByVersion(const std::set<std::uint16_t>& versions)>;
+
+/// Facts that LIEF reads from `image`, a slice or a whole file. Returns the generation that our note tells. The symbols
+/// behind the needed versions come from `read_symbols`, as a slice does not hold them.
+std::optional<std::string> elf_facts(const std::vector<std::uint8_t>& image, FileRecord& record,
+                                     ReadSymbols read_symbols = {}) {
   auto elf = parse_elf(image);
   if (!elf) {
     record.problems.push_back({0, "ELF header: expected an ELF file that can be parsed, found a damaged one"});
@@ -172,11 +185,18 @@ std::optional<std::string> elf_facts(const std::vector<std::uint8_t>& image, Fil
       record.version_definitions.push_back(names[0].name());
     }
   }
+  if (!read_symbols) read_symbols = [&](const std::set<std::uint16_t>&) { return all_symbols_by_version(*elf); };
+  std::vector<std::uint16_t> versions;
   for (const LIEF::ELF::SymbolVersionRequirement& need : elf->symbols_version_requirement()) {
     for (const LIEF::ELF::SymbolVersionAuxRequirement& version : need.auxiliary_symbols()) {
-      record.version_needs.push_back({need.name(), version.name()});
+      record.version_needs.push_back({need.name(), version.name(), {}});
+      versions.push_back(version.other() & kVersionIndex);
     }
   }
+  const SymbolsByVersion symbols = read_symbols({versions.begin(), versions.end()});
+  for (std::size_t i = 0; i < versions.size(); ++i)
+    if (const auto found = symbols.find(versions[i]); found != symbols.end())
+      record.version_needs[i].symbols = found->second;
   return generation_of(*elf);
 }
 
@@ -336,7 +356,9 @@ void read_elf(const Bytes& bytes, const ReadOptions& options, FileRecord& record
     return;
   }
   std::vector<std::uint8_t> slice = make_slice(bytes, *layout, false, record.problems);
-  std::optional<std::string> generation = elf_facts(slice, record);
+  std::optional<std::string> generation = elf_facts(slice, record, [&](const std::set<std::uint16_t>& versions) {
+    return symbols_by_version(bytes, *layout, versions, record.problems);
+  });
   device_code(bytes, *layout, options, record);
   MemoryView view = memory_view(bytes, *layout, host_data(*layout, record.fat_binaries));
 

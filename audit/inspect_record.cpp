@@ -285,8 +285,14 @@ RuntimeCopy read_runtime_copy(const Field& field) {
 Json write(const ExportedStub& stub) { return {{"name", stub.name}, {"weak", stub.weak}}; }
 ExportedStub read_exported_stub(const Field& field) { return {field.at("name").text(), flag(field.find("weak"))}; }
 
-Json write(const VersionNeed& need) { return {{"library", need.library}, {"version", need.version}}; }
-VersionNeed read_version_need(const Field& field) { return {field.at("library").text(), field.at("version").text()}; }
+Json write(const VersionNeed& need) {
+  return {{"library", need.library}, {"version", need.version}, {"symbols", need.symbols}};
+}
+VersionNeed read_version_need(const Field& field) {
+  VersionNeed need{field.at("library").text(), field.at("version").text(), {}};
+  if (auto symbols = field.find("symbols")) need.symbols = texts(*symbols);
+  return need;
+}
 
 Json write(const Vendor& vendor) {
   return {{"role", name_of(vendor_role_names, vendor.role)}, {"name", vendor.name}, {"evidence", vendor.evidence}};

@@ -87,6 +87,7 @@ struct ExportedStub {
 struct VersionNeed {
   std::string library;
   std::string version;
+  std::vector<std::string> symbols;  ///< the undefined symbols that ask for it, in the order of the symbol table
 };
 
 /// Who makes this file, where its content proves it: the soname is in a table AND its own symbol-version

@@ -48,8 +48,8 @@ void fields(Codec& codec, T& record) {
 }
 template <typename Codec, Is<VersionNeed> T>
 void fields(Codec& codec, T& record) {
-  auto& [library, version] = record;
-  codec(library, version);
+  auto& [library, version, symbols] = record;
+  codec(library, version, symbols);
 }
 template <typename Codec, Is<Vendor> T>
 void fields(Codec& codec, T& record) {

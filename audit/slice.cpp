@@ -23,6 +23,8 @@ constexpr std::uint64_t kMaxStrings = 256 << 20;
 constexpr std::uint64_t kMaxVersionTable = 256 << 10;
 constexpr std::uint64_t kMaxNotes = 1 << 20;
 constexpr std::uint64_t kMaxInterpreter = 4096;
+constexpr std::uint64_t kMaxSymbolName = 4096;
+constexpr std::uint64_t kMaxSymbolNames = 16 << 20;
 constexpr std::uint64_t kMaxSymbols = 1'000'000;  // LIEF 0.9.0 reads no more
 
 /// What of `where` lies inside the file.
@@ -163,7 +165,10 @@ std::uint64_t count_symbols(const Bytes& bytes, const ElfLayout& layout, std::ui
   bytes.read(table.offset + buckets_at, std::as_writable_bytes(std::span(buckets)));
   std::uint64_t last = 0;
   for (std::uint32_t bucket : buckets) last = std::max<std::uint64_t>(last, bucket);
-  if (last < (*header)[1]) return (*header)[1];
+  // Nothing is defined for others, so the table is empty and does not tell. Linkers put the names behind the symbols.
+  const std::uint64_t names_address = layout.dynamic_value(DT_STRTAB).value_or(0);
+  if (last < (*header)[1])
+    return names_address > symbols_address ? (names_address - symbols_address) / sizeof(Elf64_Sym) : (*header)[1];
   for (std::uint64_t at = chains_at + (last - (*header)[1]) * 4; at + 4 <= table.size && last < kMaxSymbols; at += 4) {
     ++last;
     if (bytes.value<std::uint32_t>(table.offset + at).value_or(1) & 1) break;
@@ -279,6 +284,42 @@ std::optional<ElfLayout> read_elf_layout(const Bytes& bytes, std::vector<Problem
   read_segments(bytes, *header, layout, problems);
   read_dynamic(bytes, layout, problems);
   return layout;
+}
+
+SymbolsByVersion symbols_by_version(const Bytes& bytes, const ElfLayout& layout,
+                                    const std::set<std::uint16_t>& versions, std::vector<Problem>& problems) {
+  const auto symbols = layout.dynamic_value(DT_SYMTAB), names = layout.dynamic_value(DT_STRTAB),
+             indices = layout.dynamic_value(DT_VERSYM);
+  if (versions.empty() || !symbols || !names || !indices) return {};
+  std::uint64_t count = std::min(count_symbols(bytes, layout, *symbols), kMaxSymbols);
+  const Extent symbols_at = layout.at_address(*symbols, count * sizeof(Elf64_Sym));
+  const Extent indices_at = layout.at_address(*indices, count * sizeof(std::uint16_t));
+  const Extent names_at = layout.at_address(*names, layout.dynamic_value(DT_STRSZ).value_or(0));
+  count = std::min(symbols_at.size / sizeof(Elf64_Sym), indices_at.size / sizeof(std::uint16_t));
+  std::vector<std::uint16_t> index(count);
+  bytes.read(indices_at.offset, std::as_writable_bytes(std::span(index)));
+
+  SymbolsByVersion found;
+  std::uint64_t left = kMaxSymbolNames;
+  for (std::uint64_t i = 1; i < count; ++i) {
+    const std::uint16_t version = index[i] & 0x7fff;
+    if (!versions.contains(version)) continue;
+    const auto symbol = bytes.value<Elf64_Sym>(symbols_at.offset + i * sizeof(Elf64_Sym));
+    if (!symbol || symbol->st_name >= names_at.size) continue;
+    const std::vector<std::byte> raw = bytes.copy(
+        {names_at.offset + symbol->st_name, std::min<std::uint64_t>(names_at.size - symbol->st_name, kMaxSymbolName)});
+    const char* text = reinterpret_cast<const char*>(raw.data());
+    std::string name(text, strnlen(text, raw.size()));
+    if (name.size() > left) {
+      complain(problems, indices_at.offset,
+               fmt::format("ELF symbol versions: expected at most {} bytes of names that other libraries define",
+                           kMaxSymbolNames));
+      break;
+    }
+    left -= name.size();
+    found[version].push_back(std::move(name));
+  }
+  return found;
 }
 
 std::vector<std::uint8_t> make_slice(const Bytes& bytes, const ElfLayout& layout, bool with_symbols,

@@ -5,7 +5,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -64,6 +66,14 @@ struct ElfLayout {
 /// Reads headers and the dynamic table of a 64-bit little-endian ELF file. Nothing for other classes and byte
 /// orders, or when the ELF header itself is damaged; what is wrong goes to `problems`.
 std::optional<ElfLayout> read_elf_layout(const Bytes& bytes, std::vector<Problem>& problems);
+
+/// Names of dynamic symbols by the index of their version, the hidden bit left out.
+using SymbolsByVersion = std::map<std::uint16_t, std::vector<std::string>>;
+
+/// The dynamic symbols that have one of these versions, in the order of the symbol table. Read here, since of some
+/// 100,000 symbols of a large library these are few, and LIEF makes an object of each.
+SymbolsByVersion symbols_by_version(const Bytes& bytes, const ElfLayout& layout,
+                                    const std::set<std::uint16_t>& versions, std::vector<Problem>& problems);
 
 /// The slice of `bytes`: an ELF image that LIEF reads like the whole file. `with_symbols` keeps the dynamic
 /// symbols (24 bytes each, plus what a parser makes of them).

@@ -13,6 +13,7 @@
 #   cuobjdump-13.5      NVIDIA's lister
 #   cuda-11.8 cuda-12.4 Debian's non-free toolkit, unpacked: usr/bin/nvcc, usr/lib/x86_64-linux-gnu, …
 #   libcuda-535         the real driver library, usr/lib/x86_64-linux-gnu/nvidia/current/libcuda.so.1
+#   lief-1.0            a LIEF of today for this machine's Python, lief/
 #   cmake-<x.y>         CMake of the Python index (3.24, 4.4), cmake/data/bin/cmake
 #   wheel:<file name>   a published wheel of tests/corpus/wheels.json, by file name
 #
@@ -90,6 +91,10 @@ make_part() {
     cuda-12.4)
       debian_packages "$2" trixie "main contrib non-free" nvidia-cuda-toolkit nvidia-cuda-dev libcudart12 libnvvm4 ;;
     libcuda-535) debian_packages "$2" bookworm "main contrib non-free" libcuda1 libnvidia-ptxjitcompiler1 ;;
+    lief-*)
+      python3 -m pip --version > /dev/null 2>&1 || cannot "python3 has no pip"
+      PIP_ROOT_USER_ACTION=ignore python3 -m pip install --quiet --no-deps --only-binary :all: --target "$2" \
+        "lief==${1#lief-}.*" >&2 || cannot "the Python index did not give lief" ;;
     cmake-*) python_packages "$2" x86_64 "cmake==${1#cmake-}.*" ;;
     wheel:*)
       wheel=${1#wheel:}

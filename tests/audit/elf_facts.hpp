@@ -49,7 +49,11 @@ inline std::string all_facts(const FileRecord& record) {
   text += std::string(record.nodeflib ? "nodeflib " : "") + (record.nodelete ? "nodelete " : "") +
           (record.symbolic ? "symbolic " : "") + "\n";
   for (const auto& version : record.version_definitions) text += "defines " + version + "\n";
-  for (const auto& need : record.version_needs) text += "needs " + need.version + " of " + need.library + "\n";
+  for (const auto& need : record.version_needs) {
+    text += "needs " + need.version + " of " + need.library + " for";
+    for (const auto& symbol : need.symbols) text += " " + symbol;
+    text += "\n";
+  }
   return text;
 }
 

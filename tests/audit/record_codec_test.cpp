@@ -19,7 +19,7 @@ std::vector<FileRecord> full() {
   file.needed = {"libc.so.6", ""};
   file.rpath = {"$ORIGIN"};
   file.nodelete = true;
-  file.version_needs = {{"libc.so.6", "GLIBC_2.17"}};
+  file.version_needs = {{"libc.so.6", "GLIBC_2.17", {"puts", "exit"}}};
   file.vendor = Vendor{Vendor::Role::driver, "CUDA driver", "exports"};
   RuntimeCopy copy;
   copy.kind = RuntimeCopyKind::unified;

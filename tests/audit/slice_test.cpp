@@ -118,8 +118,10 @@ TEST_F(Slice, ReadsFlagsAndVersions) {
   FileRecord record = read("lib.so");
   EXPECT_EQ(record.version_definitions, (std::vector<std::string>{"ONE", "TWO"}));
   ASSERT_FALSE(record.version_needs.empty());
-  EXPECT_TRUE(std::any_of(record.version_needs.begin(), record.version_needs.end(),
-                          [](const VersionNeed& need) { return need.library == "libm.so.6"; }));
+  const auto of_libm = std::find_if(record.version_needs.begin(), record.version_needs.end(),
+                                    [](const VersionNeed& need) { return need.library == "libm.so.6"; });
+  ASSERT_NE(of_libm, record.version_needs.end());
+  EXPECT_EQ(of_libm->symbols, std::vector<std::string>{"cos"});
   EXPECT_FALSE(record.nodelete || record.nodeflib || record.symbolic);
 
   run("gcc -shared -fPIC lib.c -o flags.so -lm -Wl,-Bsymbolic,-z,nodelete,-z,nodefaultlib");
