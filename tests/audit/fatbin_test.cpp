@@ -140,7 +140,7 @@ struct Result {
 };
 
 Result read(const std::string& bytes, FatbinPlace place = FatbinPlace::named_section, const ReadOptions& options = {},
-            std::optional<std::string> section = std::nullopt) {
+            const std::optional<std::string>& section = std::nullopt) {
   Result result;
   const MemoryBytes memory(std::as_bytes(std::span(bytes)));
   result.found = read_fat_binaries(memory, {0, bytes.size()}, place, section, options, result.problems);

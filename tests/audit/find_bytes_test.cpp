@@ -12,7 +12,7 @@ namespace {
 
 using Hits = std::vector<std::pair<std::size_t, std::uint64_t>>;
 
-Hits search(const std::string& text, std::vector<Extent> where, std::vector<Needle> needles) {
+Hits search(const std::string& text, const std::vector<Extent>& where, std::vector<Needle> needles) {
   MemoryBytes bytes(std::as_bytes(std::span(text)));
   Hits hits;
   find_bytes(bytes, where, needles, [&](std::size_t i, std::uint64_t at) { hits.emplace_back(i, at); });

@@ -72,7 +72,7 @@ TEST_P(Codecs, HandOverPartsOneByOne) {
   std::string fault;
   EXPECT_TRUE(unpack_parts(
       memory(stored), {{0, stored.size()}, GetParam(), plain.size()}, parts,
-      [&](std::size_t part, std::vector<std::byte> bytes) {
+      [&](std::size_t part, const std::vector<std::byte>& bytes) {
         seen.push_back(part);
         EXPECT_TRUE(as_string(bytes) == plain.substr(parts[part].offset, parts[part].size)) << part;
       },
@@ -117,7 +117,7 @@ TEST(Payload, PartOutsideTheStreamIsRefused) {
     std::string fault;
     EXPECT_FALSE(unpack_parts(
         memory(plain), {{0, 1000}, Codec::none, 1000}, std::span(&part, 1),
-        [](std::size_t, std::vector<std::byte>) { FAIL(); }, fault));
+        [](std::size_t, const std::vector<std::byte>&) { FAIL(); }, fault));
     EXPECT_NE(fault.find("lie outside"), std::string::npos) << fault;
   }
 }
@@ -147,7 +147,8 @@ TEST(Payload, WhatFollowsTheLastPartIsNotUnpacked) {
   std::string fault;
   EXPECT_TRUE(unpack_parts(
       memory(stored), {{0, stored.size()}, Codec::zstd, plain.size()}, std::span(&part, 1),
-      [&](std::size_t, std::vector<std::byte> bytes) { parts += as_string(bytes) == plain.substr(5, 20); }, fault))
+      [&](std::size_t, const std::vector<std::byte>& bytes) { parts += as_string(bytes) == plain.substr(5, 20); },
+      fault))
       << fault;
   EXPECT_EQ(parts, 1);
 }

@@ -74,7 +74,7 @@ std::vector<Problem> problems(const std::vector<FileRecord>& records) {
 }
 
 void expect_problems(const std::vector<FileRecord>& records, std::vector<std::string> kinds,
-                     std::set<std::string> optional) {
+                     const std::set<std::string>& optional) {
   for (const auto& problem : problems(records)) {
     EXPECT_TRUE(problem.offset.has_value()) << problem.message;
     auto says = [&](const std::string& kind) {

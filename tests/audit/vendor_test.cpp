@@ -17,7 +17,8 @@ FileRecord library(const std::string& soname, std::vector<std::string> nodes = {
   return record;
 }
 
-std::optional<Vendor> recognise(const FileRecord& record, std::vector<std::string> names = {}, std::string text = "") {
+std::optional<Vendor> recognise(const FileRecord& record, const std::vector<std::string>& names = {},
+                                std::string text = "") {
   std::vector<ExportedFunction> exports;
   bool driver_api = false;
   for (auto& name : names) {

@@ -238,7 +238,7 @@ TEST(Worker, NamesThatAreNotUtf8ComeThrough) {
 }
 
 /// A package of ten members, of which some kill.
-Reader package_with(std::set<int> deadly) {
+Reader package_with(const std::set<int>& deadly) {
   return [deadly](const Task& task, Sink& sink) {
     sink.package();
     for (int i = 0; i < 10; ++i) {

@@ -146,7 +146,7 @@ TEST(LinkKit, SurvivesDamage) {
     bytes[at] = old;
   };
   for (std::size_t i = 0; i < 64; ++i) flip(object + i, '\xff');
-  for (std::size_t i = 0; i < 59 * 64; i += 13) flip(object + sections + i, '\xff');
+  for (std::size_t i = 0; i < std::size_t{59} * 64; i += 13) flip(object + sections + i, '\xff');
   for (std::size_t i = 0; i < 68; ++i) flip(i, '9');
 }
 

@@ -204,7 +204,7 @@ Workshop::Workshop() {
 
 std::string Workshop::object(const std::string& name, const std::string& source, const Words& flags,
                              const std::string& compiler) {
-  const std::string out = path(name + ".o");
+  std::string out = path(name + ".o");
   Words command = {compiler, "-O1", "-fPIC"};
   append(command, flags);
   append(command, {"-I" + (tree / "runtime_static/include").string(), "-I" + (tree / "runtime_static").string(), "-c",
