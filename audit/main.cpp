@@ -22,6 +22,7 @@
 #include "bytes.hpp"
 #include "closure.hpp"
 #include "nearest.hpp"
+#include "new_project.hpp"
 #include "package.hpp"
 #include "report.hpp"
 #include "rule.hpp"
@@ -294,7 +295,7 @@ int audit(const AuditArguments& arguments) {
   return code;
 }
 
-// ---- explain, link-kit --------------------------------------------------------------------------------------
+// ---- explain, link-kit, new ---------------------------------------------------------------------------------
 
 int explain(const std::string& word, const std::string& format) {
   if (word.empty()) {
@@ -346,6 +347,13 @@ int link_kit(const LinkKitArguments& arguments) {
   list("libraries", kit.libraries);
   list("written", {(fs::path(arguments.out) / "link-kit.json").string()});
   print(text);
+  return clean;
+}
+
+int new_project(const std::string& path, const std::string& kind) {
+  const std::vector<std::string> written = make_project(path, kind);
+  print(fmt::format("{}: a {} of {} files: {}\nnext: {}\n", printable(path), kind, written.size(),
+                    fmt::join(written, ", "), printable((fs::path(path) / "README.md").string())));
   return clean;
 }
 
@@ -455,6 +463,15 @@ int run(int argc, char** argv) {
   link_kit_command->add_option("--sources", linked.sources, "runtime sources, where not installed beside cudeploy")
       ->type_name("DIR");
 
+  std::string new_path, new_kind = "program";
+  CLI::App* new_command = app.add_subcommand("new", "start a project that builds, audits and packages itself");
+  new_command->add_option("name", new_path, "folder to make; its last part names the project")
+      ->required()
+      ->type_name("NAME");
+  new_command->add_option("--kind", new_kind, fmt::format("{} (default: program)", fmt::join(project_kinds(), ", ")))
+      ->check(CLI::IsMember(project_kinds()).description(""))
+      ->type_name("KIND");
+
   try {
     app.parse(words_of(argc, argv));
     if (*audit_command && audited.install_rpath && audited.stage != "link")
@@ -488,6 +505,7 @@ int run(int argc, char** argv) {
   if (*inspect_command) return inspect(inspected);
   if (*audit_command) return audit(audited);
   if (*explain_command) return explain(word, page_format);
+  if (*new_command) return new_project(new_path, new_kind);
   return link_kit(linked);
 }
 

@@ -28,6 +28,7 @@ JUDGING = [
     ["loose_code", "runtime_states"],
     ["rule"],
     ["policy_file", "report"],
+    ["new_project"],
 ]
 TOP = ["main"]
 # The one door to LIEF, whose interface changes with each release.

@@ -642,5 +642,65 @@ class LinkKit(Cli):
             self.assertIn(f"{archive}: error: ", result.stderr)
 
 
+class NewProject(Cli):
+    def files(self, folder):
+        return {str(path.relative_to(self.root / folder)): path.read_text()
+                for path in (self.root / folder).rglob("*") if path.is_file()}
+
+    def test_each_kind_is_its_template_with_the_name_in_it(self):
+        kinds = sorted(path.name for path in (SOURCE / "templates/project").iterdir())
+        self.assertGreater(len(kinds), 3)
+        for kind in kinds:
+            result = self.run_it("new", f"below_{kind}", "--kind", kind)
+            self.assertEqual((result.returncode, result.stderr), (0, ""))
+            template = SOURCE / "templates/project" / kind
+            expected = {str(path.relative_to(template)).replace("starter", f"below_{kind}"):
+                        path.read_text().replace("starter", f"below_{kind}")
+                        for path in template.rglob("*") if path.is_file()}
+            self.assertEqual(self.files(f"below_{kind}"), expected)
+            self.assertIn(f"below_{kind}: a {kind} of {len(expected)} files: ", result.stdout)
+
+    def test_a_program_is_the_default_and_a_path_is_taken(self):
+        (self.root / "some where").mkdir()
+        self.assertEqual(self.code("new", "some where/Mine2/"), 0)
+        self.assertIn("project(Mine2 ", self.files("some where/Mine2")["CMakeLists.txt"])
+        self.assertIn("Mine2.cu", self.files("some where/Mine2"))
+
+    def test_nothing_is_written_over(self):
+        self.write("there/CMakeLists.txt", "mine")
+        self.write("file", "mine")
+        os.symlink("nowhere", self.root / "link")
+        (self.root / "empty").mkdir()
+        for name in ("there", "file", "link", "empty"):
+            result = self.run_it("new", name)
+            self.assertEqual(result.returncode, 2)
+            self.assertEqual(result.stderr, f"{name}: error: exists already\nhint: another name; nothing is ever written over\n")
+        self.assertEqual(self.files("there"), {"CMakeLists.txt": "mine"})
+        self.assertEqual(list((self.root / "empty").iterdir()), [])
+
+    def test_wrong_names_and_kinds(self):
+        for name, hint in (("my-app", "did you mean my_app?"), ("3d", "did you mean d?"), ("", "cudeploy new my_app"),
+                           ("..", "cudeploy new my_app"), ("/", "cudeploy new my_app"), ("a\x1bb", "did you mean a_b?"),
+                           ("test", "cudeploy new my_test"), ("cudeploy", "cudeploy new my_cudeploy")):
+            result = self.run_it("new", name)
+            self.assertEqual(result.returncode, 2, name)
+            self.assertIn(f"hint: {hint}\n", result.stderr)
+            self.assertNotIn("\x1b", result.stderr)
+        result = self.run_it("new", "x", "--kind", "plugn")
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("library,plugin,program,python", result.stderr)
+        result = self.run_it("new", "gone/x")
+        self.assertEqual((result.returncode, result.stderr), (2, "gone/x: error: cannot be made: No such file or directory\n"))
+        self.assertEqual(list(self.root.iterdir()), [])
+
+    def test_what_cannot_be_finished_is_taken_away(self):
+        # A file of 512 bytes is the largest that can be written, as on a disk that is nearly full.
+        result = subprocess.run(["sh", "-c", "trap '' XFSZ; ulimit -f 1; exec \"$0\" new x --kind python", CUDEPLOY], cwd=self.root,
+                                capture_output=True, text=True)
+        self.assertEqual(result.returncode, 2, result.stderr)
+        self.assertIn("cannot be written: File too large", result.stderr)
+        self.assertEqual(list(self.root.iterdir()), [])
+
+
 if __name__ == "__main__":
     unittest.main()
