@@ -15,6 +15,8 @@
 #   libcuda-535         the real driver library, usr/lib/x86_64-linux-gnu/nvidia/current/libcuda.so.1
 #   lief-1.0            a LIEF of today for this machine's Python, lief/
 #   cmake-<x.y>         CMake of the Python index (3.24, 4.4), cmake/data/bin/cmake
+#   wheel-tools         wheels of scikit-build-core, nanobind and what they need, for PIP_FIND_LINKS
+#   check-jsonschema pre-commit   these tools and what they need; the folder goes into PYTHONPATH
 #   wheel:<file name>   a published wheel of tests/corpus/wheels.json, by file name
 #
 # Environment: CUDEPLOY_CACHE names the cache (default: $XDG_CACHE_HOME/cudeploy or ~/.cache/cudeploy).
@@ -96,6 +98,14 @@ make_part() {
       PIP_ROOT_USER_ACTION=ignore python3 -m pip install --quiet --no-deps --only-binary :all: --target "$2" \
         "lief==${1#lief-}.*" >&2 || cannot "the Python index did not give lief" ;;
     cmake-*) python_packages "$2" x86_64 "cmake==${1#cmake-}.*" ;;
+    wheel-tools)
+      python3 -m pip download --quiet --only-binary :all: -d "$2" 'scikit-build-core==1.1.*' 'nanobind==3.1.*' >&2 ||
+        cannot "the Python index did not give scikit-build-core and nanobind" ;;
+    check-jsonschema | pre-commit)
+      version=0.39.0
+      [ "$1" = check-jsonschema ] || version=4.7.0
+      PIP_ROOT_USER_ACTION=ignore python3 -m pip install --quiet --only-binary :all: --target "$2" "$1==$version" >&2 ||
+        cannot "the Python index did not give $1" ;;
     wheel:*)
       wheel=${1#wheel:}
       requirement=$(python3 -c 'import json, sys
