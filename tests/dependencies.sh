@@ -22,7 +22,7 @@ packages_for() {
         python3 python3-dev python3-jsonschema python3-pip python3-setuptools python3-wheel rpm shellcheck \
         zip ;;
     # the long tests: other machines' code, costs, the static checker, a bare Debian
-    all) echo clang-tidy debootstrap g++-11 g++-aarch64-linux-gnu qemu-user valgrind ;;
+    all) echo clang-tidy curl debootstrap g++-11 g++-aarch64-linux-gnu qemu-user valgrind ;;
     *) echo "dependencies.sh: unknown purpose: $1" >&2; return 1 ;;
   esac
 }
