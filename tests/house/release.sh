@@ -54,4 +54,9 @@ fi
 # It can read itself: workers, LIEF and the report work in there.
 "$@" inspect "$inside" > "$folder/seen" || { cat "$folder/seen"; exit 1; }
 grep -q x86_64 "$folder/seen" || { echo "error: nothing was read:"; cat "$folder/seen"; exit 1; }
+# It has all that it writes in itself.
+made=$folder/nothing/made
+rm -rf "$made"
+if [ "$(id -u)" = 0 ]; then "$@" new /made; else "$@" new "$made"; fi
+grep -q 'project(made ' "$made/CMakeLists.txt"
 echo "$(stat -c %s "$command") bytes"
