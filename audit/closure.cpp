@@ -102,43 +102,50 @@ class Tree {
     return root.find(".deb!") != std::string::npos || root.find(".rpm!") != std::string::npos;
   }
 
-  /// The file that opening this path gives, links followed; null where the bundle has none.
-  const FileRecord* open(const std::string& root, std::string inner) const {
-    constexpr int most_links = 40;  // as Linux has it
-    for (int followed = 0; followed <= most_links; ++followed) {
-      inner = normal_path(inner);
-      if (escapes(root, inner)) return nullptr;
-      if (const auto file = files_.find(key({root, inner})); file != files_.end()) return file->second;
-      // The first component that is a link decides; what comes after it is looked up behind it.
-      bool linked = false;
-      for (std::size_t end = inner.find('/', 1);; end = inner.find('/', end + 1)) {
-        const std::string part = inner.substr(0, end);
-        if (const auto link = links_.find(key({root, part})); link != links_.end()) {
-          const std::string rest = end == std::string::npos ? "" : inner.substr(end);
-          const std::string& target = link->second;
-          if (target.starts_with('/')) {
-            if (root.empty())
-              inner = target + rest;
-            else if (is_system_package(root))
-              inner = std::string(strip_root(target)) + rest;
-            else
-              return nullptr;
-          } else {
-            const std::string folder = folder_of(part);
-            inner = (folder.empty() ? target : folder + "/" + target) + rest;
-          }
-          linked = true;
-          break;
-        }
-        if (end == std::string::npos) break;
-      }
-      if (!linked) return nullptr;
-    }
-    return nullptr;
+  /// The file that opening this path gives, null where the bundle has none. As the kernel does it: part by part,
+  /// links followed on the way, so that a ".." behind a linked folder leads to where the folder really lies.
+  const FileRecord* open(const std::string& root, const std::string& path) const {
+    const auto resolved = resolve(root, path);
+    if (!resolved) return nullptr;
+    const auto file = files_.find(key({root, *resolved}));
+    return file == files_.end() ? nullptr : file->second;
   }
 
-  static bool escapes(const std::string& root, const std::string& inner) {
-    return !root.empty() && (inner == ".." || inner.starts_with("../"));
+  /// Where a path really lies; nothing where it leads out of the bundle or runs in a circle.
+  std::optional<std::string> resolve(const std::string& root, std::string path) const {
+    constexpr int most_links = 40;  // as Linux has it
+    std::string done;
+    for (int followed = 0; !path.empty();) {
+      if (done.empty() && root.empty() && path.starts_with('/')) done = "/";
+      const std::size_t end = std::min(path.find('/'), path.size());
+      const std::string part = path.substr(0, end);
+      path.erase(0, end + 1);
+      if (part.empty() || part == ".") continue;
+      if (part == "..") {
+        if (done == "/") continue;
+        if (!done.empty() && file_name(done) != "..") {
+          done = folder_of(done);
+        } else if (root.empty()) {
+          done += done.empty() ? ".." : "/..";
+        } else if (!is_system_package(root)) {
+          return {};
+        }
+        continue;
+      }
+      const std::string here = done.empty() ? part : done == "/" ? "/" + part : done + "/" + part;
+      const auto link = links_.find(key({root, here}));
+      if (link == links_.end()) {
+        done = here;
+        continue;
+      }
+      if (++followed > most_links) return {};
+      if (link->second.starts_with('/')) {
+        if (!root.empty() && !is_system_package(root)) return {};
+        done.clear();
+      }
+      path = link->second + "/" + path;
+    }
+    return done;
   }
 
  private:
@@ -152,6 +159,21 @@ class Tree {
   std::map<std::string, const FileRecord*> files_;
   std::map<std::string, std::string> links_;
 };
+
+/// The loader's own folders, in its order: Debian's, then those of the other distributions.
+constexpr std::array<std::string_view, 8> system_folders = {"lib/x86_64-linux-gnu",
+                                                            "usr/lib/x86_64-linux-gnu",
+                                                            "lib/aarch64-linux-gnu",
+                                                            "usr/lib/aarch64-linux-gnu",
+                                                            "lib64",
+                                                            "usr/lib64",
+                                                            "lib",
+                                                            "usr/lib"};
+
+/// Folders below each folder of a search path for CPUs that can more than every x86-64 can, the least first. A machine
+/// of one level looks into the lower ones too. Source: ld.so(8), glibc-hwcaps.
+constexpr std::array<std::string_view, 3> hwcaps_folders = {"glibc-hwcaps/x86-64-v2", "glibc-hwcaps/x86-64-v3",
+                                                            "glibc-hwcaps/x86-64-v4"};
 
 /// What the loader puts in the place of $LIB: it depends on the distribution, so each value is tried.
 std::vector<std::string_view> lib_values(const FileRecord& file) {
@@ -174,41 +196,61 @@ class Walk {
       by_name_.emplace(lower(file_name(file->path)), file);
       if (file->soname) by_soname_.emplace(*file->soname, file);
     }
+    for (const std::string_view folder : hwcaps_folders)
+      if (std::any_of(bundle.files.begin(), bundle.files.end(), [&](const FileRecord* file) {
+            return file->path.find(fmt::format("/{}/", folder)) != std::string::npos;
+          }))
+        levels_.emplace_back(folder);
   }
 
   Closure run() {
-    std::set<const FileRecord*> reached;
-    const auto start = [&](const FileRecord* file) {
-      const std::size_t process = closure_.processes.size();
-      closure_.processes.push_back(load(*file));
-      const auto& objects = closure_.processes.back().objects;
-      for (std::size_t i = 0; i < objects.size(); ++i) {
-        reached.insert(objects[i].file);
-        closure_.occurrences[objects[i].file].push_back({process, i});
-      }
-    };
     for (const FileRecord* file : bundle_.files)
-      if (is_executable(*file)) start(file);
+      if (is_executable(*file)) start(*file);
     // Of the libraries that no executable loads, those that no other one loads stand for what a stranger opens.
     std::set<const FileRecord*> needed;
     for (const FileRecord* file : bundle_.files) {
-      if (!is_loadable(*file) || reached.contains(file)) continue;
-      const Process process = load(*file);
-      for (std::size_t i = 1; i < process.objects.size(); ++i) needed.insert(process.objects[i].file);
+      if (!is_loadable(*file) || reached_.contains(file)) continue;
+      for (const Process& process : load_everywhere(*file))
+        for (std::size_t i = 1; i < process.objects.size(); ++i) needed.insert(process.objects[i].file);
     }
     for (const FileRecord* file : bundle_.files)
-      if (is_loadable(*file) && !reached.contains(file) && !needed.contains(file)) start(file);
+      if (is_loadable(*file) && !reached_.contains(file) && !needed.contains(file)) start(*file);
     for (const FileRecord* file : bundle_.files)  // what is left needs itself, in a circle
-      if (is_loadable(*file) && !reached.contains(file)) start(file);
+      if (is_loadable(*file) && !reached_.contains(file)) start(*file);
     return std::move(closure_);
   }
 
  private:
+  void start(const FileRecord& root) {
+    for (Process& process : load_everywhere(root)) {
+      for (std::size_t i = 0; i < process.objects.size(); ++i) {
+        reached_.insert(process.objects[i].file);
+        closure_.occurrences[process.objects[i].file].push_back({closure_.processes.size(), i});
+      }
+      closure_.processes.push_back(std::move(process));
+    }
+  }
+
+  /// Where the bundle has libraries for better CPUs, the same root can load others on each kind of machine.
+  std::vector<Process> load_everywhere(const FileRecord& root) {
+    std::vector<Process> processes;
+    for (level_ = 0; level_ < levels_.size(); ++level_) {
+      Process process = load(root);
+      const auto same_files = [](const Loaded& a, const Loaded& b) { return a.file == b.file; };
+      if (processes.empty() ||
+          !std::equal(process.objects.begin(), process.objects.end(), processes.back().objects.begin(),
+                      processes.back().objects.end(), same_files))
+        processes.push_back(std::move(process));
+    }
+    return processes;
+  }
+
   Process load(const FileRecord& root) {
     Process process;
     const Place place = tree_.place(root.path);
     process.objects.push_back({&root, Tree::folder_of(place.inner), 0, {}});
     names_.clear();
+    outside_names_.clear();
     add_names(root, "", 0);
     for (std::size_t i = 0; i < process.objects.size(); ++i)
       for (const std::string& name : process.objects[i].file->needed) {
@@ -240,6 +282,27 @@ class Walk {
     std::string via;
   };
 
+  /// One folder, those of the machine's own level in it first.
+  bool try_folder(const std::string& root, const std::string& folder, const std::string& label,
+                  const FileRecord& requester, const std::string& name, Hit& hit, std::string& why) const {
+    for (std::size_t level = level_; level != std::string::npos; --level) {
+      const std::string& below = levels_[level];
+      const std::string place = below.empty() ? folder : folder + "/" + below;
+      const FileRecord* found = tree_.open(root, place.empty() ? name : place + "/" + name);
+      if (!found) continue;
+      if (found->machine != requester.machine || found->format != requester.format) {
+        why = fmt::format("there, but made for {}", found->machine.value_or("another machine"));
+        continue;
+      }
+      hit = {found, place, label};
+      return true;
+    }
+    if (level_ + 1 < levels_.size())
+      for (const std::string& below : levels_)
+        if (tree_.open(root, folder + "/" + below + "/" + name)) why = "only in " + below + ", which not every CPU has";
+    return false;
+  }
+
   /// One entry of a search path, for a file with this name.
   bool try_entry(const FileRecord& owner, const std::string& folder, const std::string& root, const std::string& entry,
                  std::string_view kind, const FileRecord& requester, const std::string& name, Hit& hit,
@@ -267,19 +330,11 @@ class Walk {
         }
         expanded.erase(0, expanded.find_first_not_of('/'));
       }
-      const std::string place = normal_path(expanded);
-      if (Tree::escapes(root, place)) {
+      if (!tree_.resolve(root, expanded)) {
         why = "leads out of the bundle";
         continue;
       }
-      const FileRecord* found = tree_.open(root, place == "." ? name : place + "/" + name);
-      if (!found) continue;
-      if (found->machine != requester.machine || found->format != requester.format) {
-        why = fmt::format("there, but made for {}", found->machine.value_or("another machine"));
-        continue;
-      }
-      hit = {found, place == "." ? "" : place, label};
-      return true;
+      if (try_folder(root, expanded, label, requester, name, hit, why)) return true;
     }
     tried.push_back(fmt::format("{}: {}", label, why));
     return false;
@@ -305,13 +360,10 @@ class Walk {
           return true;
     }
     if (Tree::is_system_package(root) && !file.nodeflib)
-      for (const std::string_view folder :
-           {"lib", "usr/lib", "lib64", "usr/lib64", "lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu",
-            "lib/aarch64-linux-gnu", "usr/lib/aarch64-linux-gnu"}) {
-        const FileRecord* found = tree_.open(root, fmt::format("{}/{}", folder, name));
-        if (!found || found->machine != file.machine) continue;
-        hit = {found, std::string(folder), fmt::format("system folder /{}", folder)};
-        return true;
+      for (const std::string_view folder : system_folders) {
+        std::string why;
+        if (try_folder(root, std::string(folder), fmt::format("system folder /{}", folder), file, name, hit, why))
+          return true;
       }
     return false;
   }
@@ -350,7 +402,14 @@ class Walk {
       return need;
     }
     need.provider = outside(name);
+    // The loader itself is always there; of the rest, what another object has loaded.
+    if (need.provider == Provider::base_system && file.nodeflib && is_executable(*process.root()) &&
+        !outside_names_.contains(name) && !name.starts_with("ld-linux")) {
+      need.provider = Provider::missing;
+      need.tried.push_back("the system's folders: not for a file that is linked with -z nodefaultlib");
+    }
     if (need.provider != Provider::missing) {
+      outside_names_.insert(name);
       need.tried.clear();
       return need;
     }
@@ -396,7 +455,12 @@ class Walk {
   Tree tree_;
   Closure closure_;
   std::multimap<std::string, const FileRecord*> by_name_, by_soname_;
-  std::map<std::string, std::size_t> names_;  ///< of the process that is being filled: name -> object
+  std::set<const FileRecord*> reached_;
+  std::vector<std::string> levels_ = {""};  ///< subfolders for better CPUs that the bundle has, the plain one first
+  // Of the process that is being filled:
+  std::size_t level_ = 0;                     ///< what its machine can do: this one of `levels_` and those before
+  std::map<std::string, std::size_t> names_;  ///< name -> object
+  std::set<std::string> outside_names_;       ///< that the system brought
 };
 
 }  // namespace

@@ -57,7 +57,8 @@ struct Occurrence {
 };
 
 struct Closure {
-  /// One for each executable, then one for each shared object that none of the others before loads.
+  /// One for each executable, then one for each shared object that none of the others before loads; more than one where
+  /// machines with better CPUs load other files of the bundle (glibc-hwcaps).
   std::vector<Process> processes;
   std::map<const FileRecord*, std::vector<Occurrence>> occurrences;
 };

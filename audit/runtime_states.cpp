@@ -31,12 +31,20 @@ std::size_t build_tag(std::string_view text) {
   return at;
 }
 
+/// Length of a folder at the start of `text` in which the loader looks on better CPUs: "glibc-hwcaps/x86-64-v3/".
+std::size_t cpu_folder(std::string_view text) {
+  constexpr std::string_view folder = "glibc-hwcaps/";
+  const std::size_t end = text.starts_with(folder) ? text.find('/', folder.size()) : std::string_view::npos;
+  return end == std::string_view::npos ? 0 : end + 1;
+}
+
 /// A name without what tells builds of one thing apart: "libx_cuda118.so" -> "libx_.so",
 /// "y.cpython-311-x86_64-linux-gnu.so" -> "y.-x86_64-linux-gnu.so", "lib/cuda_v12/libz.so" -> "lib//libz.so".
 std::string without_build_tags(std::string_view name) {
   std::string result;
   for (std::size_t at = 0; at < name.size();) {
-    if (const std::size_t skip = build_tag(name.substr(at)))
+    const std::string_view rest = name.substr(at);
+    if (const std::size_t skip = std::max(cpu_folder(rest), build_tag(rest)))
       at += skip;
     else
       result += name[at++];

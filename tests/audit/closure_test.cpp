@@ -72,7 +72,7 @@ TEST(Closure, OriginIsWhereTheLinkLies) {
   ASSERT_EQ(closure.processes.size(), 1u);
   const auto& objects = closure.processes[0].objects;
   ASSERT_EQ(objects.size(), 3u);
-  EXPECT_EQ(objects[1].folder, "lib");
+  EXPECT_EQ(objects[1].folder, "bin/../lib");
   EXPECT_EQ(objects[1].needs[0].provider, Provider::bundle);
   EXPECT_EQ(objects[1].needs[0].via, "RUNPATH $ORIGIN");
 }

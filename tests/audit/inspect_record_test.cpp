@@ -26,7 +26,7 @@ FileRecord full_record() {
   file.nodeflib = file.nodelete = file.symbolic = true;
   file.interpreter = "/lib64/ld-linux-x86-64.so.2";
   file.version_definitions = {"X_1"};
-  file.version_needs = {{"libc.so.6", "GLIBC_2.34"}};
+  file.version_needs = {{"libc.so.6", "GLIBC_2.34", {"dlopen"}}};
   file.vendor = Vendor{Vendor::Role::driver_stub, "CUDA driver", "exports"};
   file.runtime_copies = {
       {RuntimeCopyKind::unified, "13.0", 13000, {"13.0", "13.1"}, "note at 0x10", "13_1"},

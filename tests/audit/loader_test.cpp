@@ -1,0 +1,398 @@
+// What the loader would find is worth nothing if the loader finds something else. Trees are built here, their programs
+// are started by glibc's loader, which tells what it searched and why (LD_DEBUG), and the closure must say the same
+// file for the same reason, need by need. libtree, another program that guesses the loader, is held to it too; where
+// it guesses otherwise, the case says so.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include "closure.hpp"
+#include "fixture.hpp"
+#include "package.hpp"
+
+namespace cudeploy {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// object FILE "NEEDS" FLAG...: a library, or a program where the file is called app, that needs these names.
+constexpr const char* kObject = R"sh(
+object() {
+  file=$1 needs=$2
+  shift 2
+  mkdir -p "$(dirname "$file")" stubs
+  : > empty.c
+  echo 'int main(void) { return 0; }' > main.c
+  words=
+  for need in $needs;
+do
+    case $need in
+      lib[mc].so.6) words="$words -l:$need" ;;
+      *) [ -f stubs/$need ] || gcc -shared -nostdlib empty.c -o stubs/$need -Wl,-soname,$need
+         words="$words stubs/$need" ;;
+    esac
+  done
+  case $file in
+    */app) gcc main.c -o "$file" -Wl,--no-as-needed $words "$@" ;;
+    *) gcc -shared -fPIC -nostdlib empty.c -o "$file" -Wl,-soname,"$(basename "$file")" -Wl,--no-as-needed $words "$@" ;;
+  esac
+}
+old() { echo "-Wl,--disable-new-dtags,-rpath,$1"; }
+new() { echo "-Wl,--enable-new-dtags,-rpath,$1"; }
+)sh";
+
+struct Case {
+  const char* name;
+  const char* tree;                           ///< shell, makes the folder d
+  const char* environment = "";               ///< of the loader
+  std::set<std::string> loader_differs = {};  ///< needs that the environment decides, which no bundle can know
+  std::set<std::string> libtree_differs = {};
+  std::vector<const char*> machines = {"any"};  ///< by glibc-hwcaps; one process of the closure for each
+};
+void PrintTo(const Case& given, std::ostream* out) { *out << given.name; }
+
+/// What became of one name that one object needs.
+struct Step {
+  std::string file;    ///< canonical; "" where nothing was found
+  std::string reason;  ///< "RPATH of FILE", "RUNPATH of FILE", "system", "environment", "loaded"
+  /// The loader keeps one entry for each folder, with the reason of whoever named it first.
+  bool shared_folder = false;
+  bool same_as(const Step& other) const {
+    const auto kind = [](const Step& step) { return step.reason.substr(0, step.reason.find(' ')); };
+    return file == other.file && (other.shared_folder ? kind(*this) == kind(other) : reason == other.reason);
+  }
+};
+std::ostream& operator<<(std::ostream& out, const Step& step) {
+  return out << (step.file.empty() ? "nothing" : step.file) << " (" << step.reason << ")";
+}
+
+std::string canonical(const std::string& path) {
+  std::error_code none;
+  const fs::path found = fs::canonical(path, none);
+  return none ? "" : found.string();
+}
+
+struct Loader {
+  std::map<std::pair<std::string, std::string>, Step> steps;  ///< (who needs, name); searched ones only
+  std::map<std::string, std::string> by_name;                 ///< name -> canonical file
+  std::vector<std::string> order;                             ///< canonical
+};
+
+/// Reads what LD_DEBUG=libs,files tells.
+Loader read_loader(const std::string& output) {
+  Loader loader;
+  const std::regex needed(R"(file=(\S+) \[0\];  needed by (.*) \[0\])"), path(R"(search path=(\S*)\s+\((.*)\))"),
+      origin(R"((RPATH|RUNPATH) from file (.*))");
+  std::string owner, name, reason, last;
+  bool mapped = false;
+  std::map<std::string, std::string> folders;  // -> the object that was the first to name it
+  const auto finish = [&] {
+    if (name.empty()) return;
+    std::string found = last.empty() ? "" : canonical(last);
+    // What is tried and not mapped is refused, or a file that is there already.
+    if (!mapped && std::find(loader.order.begin(), loader.order.end(), found) == loader.order.end()) found.clear();
+    const auto folder = folders.find(fs::path(last).parent_path());
+    const bool shared = folder != folders.end() && folder->second != owner;
+    loader.steps[{owner, name}] = found.empty() ? Step{"", "nowhere"} : Step{found, reason, shared};
+    if (!found.empty()) {
+      loader.by_name[name] = found;
+      if (std::find(loader.order.begin(), loader.order.end(), found) == loader.order.end())
+        loader.order.push_back(found);
+    }
+    name.clear();
+  };
+  std::istringstream lines(output);
+  for (std::string line; std::getline(lines, line);) {
+    std::smatch match;
+    if (std::regex_search(line, match, needed)) {
+      finish();
+      name = match[1];
+      owner = canonical(match[2]);
+      last.clear();
+      mapped = false;
+      reason = "system";
+    } else if (std::regex_search(line, match, path)) {
+      const std::string from = match[2];
+      std::istringstream all(match[1]);
+      for (std::string folder; std::getline(all, folder, ':');) folders.emplace(folder, owner);
+      reason = from == "system search path" ? "system" : "environment";
+      if (std::smatch file; std::regex_match(from, file, origin)) reason = file.str(1) + " of " + canonical(file[2]);
+    } else if (line.find("generating link map") != std::string::npos) {
+      mapped = true;
+    } else if (line.find("search cache=") != std::string::npos) {
+      reason = "system";
+    } else if (const auto at = line.find("trying file="); at != std::string::npos) {
+      last = line.substr(at + 12);
+    }
+  }
+  finish();
+  return loader;
+}
+
+class LoaderDecides : public Fixture, public testing::WithParamInterface<Case> {
+ protected:
+  void SetUp() override {
+    if (!fs::exists("/lib64/ld-linux-x86-64.so.2")) GTEST_SKIP() << "not glibc on x86-64";
+    run(std::string("set -e\n") + kObject + GetParam().tree);
+    before_ = fs::current_path();
+    fs::current_path(path("."));
+  }
+  void TearDown() override {
+    if (!before_.empty()) fs::current_path(before_);
+  }
+
+  /// The closure's answer for one need, in the loader's words.
+  static Step step_of(const Process& process, std::size_t object, const Need& need) {
+    const std::string self = canonical(process.objects[object].file->path);
+    switch (need.provider) {
+      case Provider::bundle: {
+        const std::string kind = need.via.substr(0, need.via.find(' '));
+        const std::size_t of = need.via.find(" of ");
+        return {canonical(need.file->path),
+                kind + " of " + (of == std::string::npos ? self : canonical(need.via.substr(of + 4)))};
+      }
+      case Provider::already_loaded:
+        return {canonical(need.file->path), "loaded"};
+      case Provider::base_system:
+        return {"system", "system"};
+      default:
+        return {"", "nowhere"};
+    }
+  }
+
+  fs::path before_;
+};
+
+TEST_P(LoaderDecides, TheSameFileForTheSameReason) {
+  const Case& given = GetParam();
+  const InspectRecord record = inspect_paths({"d"}, {}, {}, {});
+  Bundle bundle;
+  bundle.name = "d";
+  for (const FileRecord& file : record.files) bundle.files.push_back(&file);
+  for (const BundleRecord& from : record.bundles) bundle.links.insert(from.links.begin(), from.links.end());
+  const Closure closure = close_over(bundle, {});
+  const std::string program = canonical("d/bin/app");
+  std::vector<const Process*> processes;
+  for (const Process& process : closure.processes)
+    if (canonical(process.root()->path) == program) processes.push_back(&process);
+  ASSERT_EQ(processes.size(), given.machines.size());
+
+  for (std::size_t machine = 0; machine < processes.size(); ++machine) {
+    const Process& process = *processes[machine];
+    std::string program_words = "d/bin/app";
+    if (processes.size() > 1) {
+      const std::string has = given.machines[machine];
+      const std::string interpreter = "/lib64/ld-linux-x86-64.so.2";
+      if (has != "none" && run(interpreter + " --help").find(has + " (supported") == std::string::npos) continue;
+      program_words = interpreter + " --glibc-hwcaps-mask " + has + " --list d/bin/app";
+    }
+    const std::string start = std::string("env -i ") + given.environment + " LD_DEBUG=libs,files ";
+    const Loader loader = read_loader(try_run(start + "LD_TRACE_LOADED_OBJECTS=1 " + program_words).second);
+    ASSERT_FALSE(loader.steps.empty());
+    std::vector<std::string> order;
+    std::set<std::string> differs;
+    for (std::size_t i = 0; i < process.objects.size(); ++i) {
+      const Loaded& object = process.objects[i];
+      if (i > 0) order.push_back(canonical(object.file->path));
+      for (const Need& need : object.needs) {
+        Step ours = step_of(process, i, need);
+        const auto searched = loader.steps.find({canonical(object.file->path), need.name});
+        Step theirs;
+        if (searched != loader.steps.end()) {
+          theirs = searched->second;
+          if (theirs.reason == "system") theirs.file = "system";
+        } else if (const auto name = loader.by_name.find(need.name); name != loader.by_name.end()) {
+          theirs = {name->second, "loaded"};
+          if (ours.reason == "system") theirs = ours;
+          // That a search would have found the same is more than the loader tells.
+          if (ours.file == theirs.file) ours.reason = theirs.reason;
+        } else {  // known by its soname alone
+          for (const Loaded& other : process.objects)
+            if (other.file->soname == need.name) theirs = {canonical(other.file->path), "loaded"};
+          if (ours.file == theirs.file) ours.reason = theirs.reason;
+        }
+        if (ours.same_as(theirs)) continue;
+        differs.insert(need.name);
+        if (!given.loader_differs.contains(need.name))
+          ADD_FAILURE() << object.file->path << " needs " << need.name << ": closure " << ours << ", loader " << theirs;
+      }
+    }
+    EXPECT_EQ(differs, given.loader_differs);
+    if (!given.loader_differs.empty()) continue;
+    std::vector<std::string> of_the_tree;
+    for (const std::string& file : loader.order)
+      if (file.starts_with(canonical("d"))) of_the_tree.push_back(file);
+    EXPECT_EQ(order, of_the_tree) << "the order of loading";
+
+    if (machine + 1 < processes.size() || try_run("command -v libtree").first != 0) continue;
+    const std::string tree =
+        try_run(std::string("env -i PATH=\"$PATH\" ") + given.environment + " libtree -p -v d/bin/app").second;
+    std::set<std::string> libtree_differs;
+    for (const auto& [name, file] : loader.by_name) {
+      if (!file.starts_with(canonical("d"))) continue;
+      std::istringstream lines(tree);
+      bool same = false;
+      for (std::string line; std::getline(lines, line);) {
+        const std::size_t at = line.find_first_of("/d");
+        const std::size_t end = line.rfind(" [");
+        if (at != std::string::npos && end != std::string::npos && end > at)
+          same |= canonical(line.substr(at, end - at)) == file;
+      }
+      if (!same) libtree_differs.insert(name);
+    }
+    EXPECT_EQ(libtree_differs, given.libtree_differs) << tree;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Trees, LoaderDecides,
+                         testing::Values(Case{"BreadthFirst", R"sh(
+          object d/lib/libe.so ""; object d/lib/libd.so ""; object d/lib/libc1.so libe.so
+          object d/lib/libb.so "libd.so libc1.so"; object d/lib/liba.so libc1.so
+          object d/bin/app "liba.so libb.so" "$(old '$ORIGIN/../lib')")sh"},
+                                         Case{"RpathIsInherited", R"sh(
+          object d/lib/libb.so ""; object d/lib/liba.so libb.so
+          object d/bin/app liba.so "$(old '$ORIGIN/../lib')")sh"},
+                                         Case{"RunpathIsNot", R"sh(
+          object d/lib/libb.so ""; object d/lib/liba.so libb.so
+          object d/bin/app liba.so "$(new '$ORIGIN/../lib')")sh"},
+                                         Case{"RpathPassesAnOwnerOfARunpath", R"sh(
+          object d/lib/libc1.so ""; object d/other/libb.so libc1.so
+          object d/lib/liba.so libb.so "$(new '$ORIGIN/../other')"
+          object d/bin/app liba.so "$(old '$ORIGIN/../lib')")sh"},
+                                         Case{"NearestRpathFirst", R"sh(
+          object d/lib/libb.so ""; object d/near/libb.so ""
+          object d/lib/liba.so libb.so "$(old '$ORIGIN/../near')"
+          object d/bin/app liba.so "$(old '$ORIGIN/../lib')")sh"},
+                                         Case{"OriginIsWhereTheLinkLies", R"sh(
+          object d/real/liba.so libb.so "$(new '$ORIGIN')"; object d/lib/libb.so ""
+          ln -s ../real/liba.so d/lib/liba.so
+          object d/bin/app liba.so "$(new '$ORIGIN/../lib')")sh"},
+                                         Case{"OriginOfAProgramIsWhereItReallyLies",
+                                              R"sh(
+          object d/real/lib/liba.so ""; object d/lib/liba.so ""
+          object d/real/bin/app liba.so "$(new '$ORIGIN/../lib')"
+          mkdir d/bin; ln -s ../real/bin/app d/bin/app)sh",
+                                              "",
+                                              {},
+                                              {"liba.so"}},
+                                         Case{"BehindALinkedFolder", R"sh(
+          object d/store/plugins/libb.so ""; object d/plugins/libb.so ""
+          object d/store/deep/liba.so libb.so "$(new '$ORIGIN/../plugins')"; ln -s store/deep d/lib
+          object d/bin/app liba.so "$(new '$ORIGIN/../lib')")sh"},
+                                         Case{"LibAndPlatform",
+                                              R"sh(
+          lib=$(cd / && LD_DEBUG=libs LD_LIBRARY_PATH='/x/$LIB' /bin/true 2>&1 | sed -n 's|.*[=:]/x/\([^ \t]*\)[ \t]*(LD_LIB.*|\1|p' | head -n 1)
+          object "d/$lib/liba.so" ""; object d/p/x86_64/libb.so ""
+          object d/bin/app "liba.so libb.so" "$(new '$ORIGIN/../$LIB:$ORIGIN/../p/${PLATFORM}')")sh",
+                                              "",
+                                              {},
+                                              {"liba.so"}},
+                                         Case{"BetterCpus",
+                                              R"sh(
+          object d/lib/libb.so ""; object d/lib/liba.so libb.so; object d/lib/libx.so ""
+          object d/lib/glibc-hwcaps/x86-64-v2/libb.so ""
+          object d/lib/glibc-hwcaps/x86-64-v3/liba.so "libb.so libx.so"
+          object d/bin/app liba.so "$(old '$ORIGIN/../lib')")sh",
+                                              "",
+                                              {},
+                                              {"liba.so", "libb.so", "libx.so"},
+                                              {"none", "x86-64-v2", "x86-64-v2:x86-64-v3"}},
+                                         Case{"NoSystemFolders", R"sh(
+          object d/lib/liba.so "libc.so.6 libm.so.6" -Wl,-z,nodefaultlib
+          object d/bin/app liba.so "$(new '$ORIGIN/../lib')")sh"},
+                                         Case{"FoundOnlySinceItWasLoadedBefore", R"sh(
+          object d/lib/libb.so ""; object d/lib/liba.so libb.so
+          object d/bin/app "libb.so liba.so" "$(new '$ORIGIN/../lib')")sh"},
+                                         Case{"LoadedTooLate", R"sh(
+          object d/lib/libb.so ""; object d/lib/liba.so libb.so
+          object d/lib/libc1.so libb.so "$(new '$ORIGIN')"
+          object d/bin/app "liba.so libc1.so" "$(new '$ORIGIN/../lib')")sh"},
+                                         Case{"KnownByItsSoname", R"sh(
+          object d/lib/libb.so.1 ""; mv d/lib/libb.so.1 d/lib/libb.so; object d/lib/liba.so libb.so.1
+          object d/bin/app "libb.so liba.so" "$(new '$ORIGIN/../lib')")sh"},
+                                         Case{"SonameIsNoFileName", R"sh(
+          object d/lib/libb.so.1 ""; mv d/lib/libb.so.1 d/lib/libb.so.1.2
+          object d/bin/app libb.so.1 "$(new '$ORIGIN/../lib')")sh"},
+                                         Case{"OneFileUnderTwoNames", R"sh(
+          object d/lib/libb.so ""; ln -s libb.so d/lib/libbb.so; object d/lib/liba.so libb.so
+          object d/bin/app "libbb.so liba.so libb.so" "$(old '$ORIGIN/../lib')")sh"},
+                                         Case{"OtherMachinesArePassedOver", R"sh(
+          object d/lib/liba.so ""; mkdir d/lib32
+          gcc -m32 -nostdlib -shared -fPIC empty.c -o d/lib32/liba.so -Wl,-soname,liba.so
+          object d/bin/app liba.so "$(new '$ORIGIN/../lib32:$ORIGIN/../lib')")sh"},
+                                         Case{"EmptyAndRelativeEntries", R"sh(
+          object d/lib/liba.so ""; object d/bin/app "liba.so libb.so" "$(new ':lib:$ORIGIN/../lib')")sh"},
+                                         Case{"CirclesEnd", R"sh(
+          object d/lib/liba.so "libb.so liba.so"; object d/lib/libb.so liba.so
+          object d/bin/app liba.so "$(old '$ORIGIN/../lib')")sh"},
+                                         Case{"EnvironmentBeatsRunpathNotRpath",
+                                              R"sh(
+          object d/lib/liba.so ""; object d/lib/libb.so ""; object d/env/liba.so ""; object d/env/libb.so ""
+          object d/lib/libc1.so libb.so "$(old '$ORIGIN/.')"; object d/env/libd.so ""
+          object d/bin/app "libc1.so liba.so libd.so" "$(new '$ORIGIN/../lib')")sh",
+                                              "LD_LIBRARY_PATH=d/env",
+                                              {"liba.so", "libd.so"}}),
+                         [](const auto& info) { return info.param.name; });
+
+/// A Debian package is unpacked at "/", where the loader has folders of its own,
+/// and a cache of further ones.
+TEST_F(Fixture, LoaderDecidesInAChangedRoot) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can change the root";
+  if (!fs::exists("/lib64/ld-linux-x86-64.so.2")) GTEST_SKIP() << "not glibc on x86-64";
+  run(std::string("set -e\n") + kObject + R"sh(
+    object d/usr/lib/x86_64-linux-gnu/libfirst.so ""; object d/usr/lib/libfirst.so ""
+    object d/usr/lib/libsecond.so ""; object d/opt/lib/libcached.so ""; object d/lib/libthird.so libfirst.so
+    object d/usr/bin/app "libfirst.so libsecond.so libthird.so libcached.so libnone.so"
+    object d/usr/lib/libstrict.so "libthird.so libfirst.so" -Wl,-z,nodefaultlib
+    object d/usr/bin/strict/app "libstrict.so"
+    mkdir d/DEBIAN; printf 'Package: x\nVersion: 1\nArchitecture: amd64\nMaintainer: x\nDescription: x\n' > d/DEBIAN/control
+    dpkg-deb --build -Znone d x.deb
+    mkdir -p d/lib64 d/lib/x86_64-linux-gnu d/etc
+    cp -L /lib64/ld-linux-x86-64.so.2 d/lib64/; cp -L /lib/x86_64-linux-gnu/libc.so.6 d/lib/x86_64-linux-gnu/
+    echo /opt/lib > d/etc/ld.so.conf; /sbin/ldconfig -r d)sh");
+  write("list.c", R"(
+    #include <stdlib.h>
+    #include <unistd.h>
+    int main(int count, char** words) {
+      if (count != 3 || chroot(words[1]) != 0 || chdir("/") != 0) return 1;
+      setenv("LD_TRACE_LOADED_OBJECTS", "1", 1);
+      return execl(words[2], words[2], (char*)0);
+    })");
+  run("gcc list.c -o list");
+  const InspectRecord record = inspect_paths({path("x.deb")}, {}, {}, {});
+  Bundle bundle;
+  for (const FileRecord& file : record.files) bundle.files.push_back(&file);
+  ASSERT_EQ(record.bundles.size(), 1u);
+  bundle.name = record.bundles[0].name;
+  Policy policy;
+  policy.provided = {"libcached.so"};  // what the cache has, only the policy can say
+  const Closure closure = close_over(bundle, policy);
+  std::size_t compared = 0;
+  for (const Process& process : closure.processes) {
+    const std::string program = process.root()->path.substr(process.root()->path.rfind("!/") + 1);
+    if (!program.ends_with("app")) continue;
+    std::map<std::string, std::string> theirs;
+    std::istringstream lines(try_run("./list d " + program).second);
+    const std::regex row(R"(^\s*(\S+) => (not found|\S+))");
+    for (std::string line; std::getline(lines, line);)
+      if (std::smatch match; std::regex_search(line, match, row)) theirs[match[1]] = match[2];
+    for (const Loaded& object : process.objects)
+      for (const Need& need : object.needs) {
+        std::string ours = "not found";
+        if (need.file) ours = need.file->path.substr(need.file->path.rfind("!/") + 1);
+        if (need.provider == Provider::policy) ours = "/opt/lib/libcached.so";
+        if (need.provider == Provider::base_system) ours = "/lib/x86_64-linux-gnu/" + need.name;
+        EXPECT_EQ(theirs[need.name], ours) << program << ": " << object.file->path << " needs " << need.name;
+        ++compared;
+      }
+  }
+  EXPECT_GE(compared, 9u);
+}
+
+}  // namespace
+}  // namespace cudeploy
