@@ -370,9 +370,11 @@ void coverage_table(std::string& out, const Audit& audit, const Ink& ink) {
     while (text.ends_with(' ')) text.pop_back();
     out += text + "\n";
   };
-  out +=
-      "coverage (native: runs as it is, JIT: compiled by the driver at first use, none: does not run,\n"
-      "part: some fat binaries have nothing for it)\n";
+  // A build prints a table for each target: where all is well, its words are not explained each time.
+  out += audit.stage == Stage::link && audit.judgement.findings.empty()
+             ? "coverage\n"
+             : "coverage (native: runs as it is, JIT: compiled by the driver at first use, none: does not run,\n"
+               "part: some fat binaries have nothing for it)\n";
   row("", [&](std::size_t i) { return padded(table[i].name, table[i].width); });
   row("GPU", [&](std::size_t i) { return padded(table[i].number, table[i].width); });
   for (const FileRecord* file : files)

@@ -116,6 +116,17 @@ TEST_F(AuditReport, TheTableShowsEachWantedGpu) {
   EXPECT_TRUE(has_line(text, "  driver         -       580.65.06  580.65.06")) << text;
 }
 
+TEST_F(AuditReport, ACleanLinkDoesNotExplainItsWords) {
+  const std::string legend = "coverage (native: runs as it is";
+  EXPECT_NE(audit_text({record, policy, Stage::package, judgement}, false).find(legend), std::string::npos);
+  EXPECT_NE(audit_text({record, policy, Stage::link, judgement}, false).find(legend), std::string::npos);
+  judgement.findings.clear();
+  EXPECT_NE(audit_text({record, policy, Stage::package, judgement}, false).find(legend), std::string::npos);
+  const std::string text = audit_text({record, policy, Stage::link, judgement}, false);
+  EXPECT_TRUE(text.starts_with("coverage\n")) << text;
+  EXPECT_TRUE(has_line(text, "  GPU            7.5     8.0        9.0")) << text;
+}
+
 TEST_F(AuditReport, ALongPathHasALineOfItsOwn) {
   record.files[0].path = std::string(60, 'x');
   std::string text = audit_text({record, policy, Stage::package, judgement}, false);
