@@ -427,7 +427,7 @@ int run(int argc, char** argv) {
   audit_command->add_option("--policy", audited.policy, "what is wanted: default, or a TOML file")
       ->type_name("NAME|FILE");
   audit_command->add_option("--gpus", audited.gpus, "wanted GPUs: 80,90,120")->type_name("LIST");
-  audit_command->add_option("--driver", audited.driver, "oldest driver to run on: 535.54")->type_name("VERSION");
+  audit_command->add_option("--driver", audited.driver, "oldest driver to run on: 580.65.06")->type_name("VERSION");
   // What a build knows of a target must not silence what its policy wants.
   audit_command->add_option("--default-gpus", audited.default_gpus, "wanted GPUs, unless the policy names some")
       ->type_name("LIST");

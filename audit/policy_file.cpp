@@ -88,7 +88,7 @@ std::string checked_driver(const std::string& where, const std::string& version)
   const auto parsed = driver_version(version);
   if (parsed && version.find('.') != std::string::npos && parsed->branch >= 100) return version;
   fail(where, fmt::format("expected a driver version of two or three numbers, found '{}'", version),
-       "write it as nvidia-smi prints it, for example 535.54 or 535.54.03");
+       "write it as nvidia-smi prints it, for example 580.65 or 580.65.06");
 }
 
 /// Reads one policy file. `path` is for messages.

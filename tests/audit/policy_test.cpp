@@ -105,7 +105,7 @@ TEST_F(PolicyTest, NamesTheTypeThatIsWrong) {
   EXPECT_EQ(
       error("driver = \"535\"\n"),
       "p.toml:1: error: driver: expected a driver version of two or three numbers, found '535'\nhint: write it as "
-      "nvidia-smi prints it, for example 535.54 or 535.54.03");
+      "nvidia-smi prints it, for example 580.65 or 580.65.06");
   EXPECT_EQ(error("severity = 1\n"),
             "p.toml:1: error: severity: expected a table, severity.<rule> = \"off\", found integer");
   EXPECT_EQ(error("severity.missing-ptx = 1\n"),
