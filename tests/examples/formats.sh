@@ -55,4 +55,29 @@ if command -v rpmbuild > /dev/null; then
   rpm -qp --requires --provides "$work/packages-one/$name.rpm" > "$log" 2>&1
   output_lacks libcuda.so libcudart
 fi
+
+# Where the driver is meant to be a dependency, it is one, and nothing is recommended.
+mkdir "$work/depends"
+cat > "$work/depends/CMakeLists.txt" << 'LISTS'
+cmake_minimum_required(VERSION 3.24)
+project(depends VERSION 1.0 LANGUAGES CXX)
+find_package(cudeploy 1.0 REQUIRED)
+file(WRITE "${CMAKE_BINARY_DIR}/main.cpp" "int main() {}\n")
+add_executable(depends "${CMAKE_BINARY_DIR}/main.cpp")
+set(CPACK_DEBIAN_PACKAGE_DEPENDS "libc6")
+cudeploy_package(TARGETS depends DRIVER_DEPENDS)
+LISTS
+must_pass configure "$work/depends" "$work/depends/build" -DCUDAToolkit_ROOT="$CUDEPLOY_TOOLKIT"
+must_pass cmake --build "$work/depends/build"
+must_pass sh -c "cd '$work/depends/build' && cpack -G DEB"
+dpkg-deb --info "$work/depends/build/depends-1.0-Linux.deb" > "$log"
+output_has 'Depends: libc6, libcuda1 | libcuda.so.1'
+output_lacks Recommends
+if command -v rpmbuild > /dev/null; then
+  must_pass sh -c "cd '$work/depends/build' && cpack -G RPM"
+  rpm -qp --requires "$work/depends/build/depends-1.0-Linux.rpm" > "$log" 2>&1
+  output_has 'libcuda.so.1()(64bit)'
+  rpm -qp --recommends "$work/depends/build/depends-1.0-Linux.rpm" > "$log" 2>&1
+  output_lacks libcuda
+fi
 echo "formats: $formats"
