@@ -19,8 +19,11 @@ Which GPUs a target runs on, and what happens on the GPUs that come after it.
   no fallback. ``none`` adds none: such a program does not run on GPUs that are released later, and the audit fails with
   ``missing-ptx``, unless the policy says that this is meant: ``severity.missing-ptx = "off"``.
 ``DRIVER``
-  The oldest driver that the program shall run on, such as ``535.54``. Decides the compression of device code:
-  what nvcc 13 compresses by default cannot be read by drivers before 550.54.14.
+  The oldest driver that the program shall run on, such as ``580.65.06``. Decides the compression of device code:
+  what nvcc 13 compresses by default cannot be read by drivers before 550.54.14; from 615 on, one compressed stream
+  holds the images of all GPUs, where nvcc can write it (13.4).
+
+A warning names each GPU of PTX that gets no machine code from GPUS, and a DRIVER that runs nothing of this toolkit.
 
 Kernels of one library must not be found by another one that has a kernel of the same name: a launch would end in the
 wrong library's CUDA runtime. So the host side of kernels is kept out of the dynamic symbol table, by the compiler's own
@@ -87,6 +90,7 @@ are left as they are")
     return()
   endif()
 
+  _cudeploy_warn_gpus(cudeploy_device_code "${target}" "${arg_GPUS}" "${arg_PTX}" "${arg_DRIVER}")
   if(arg_PTX)
     cmake_language(EVAL CODE "cmake_language(DEFER CALL _cudeploy_warn_lost_ptx [[${target}]])")
   endif()

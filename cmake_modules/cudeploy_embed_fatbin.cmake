@@ -67,6 +67,7 @@ function(cudeploy_embed_fatbin target)
   endif()
   set_target_properties("${target}" PROPERTIES "_CUDEPLOY_EMBED_${arg_NAME}" "${wanted}")
 
+  _cudeploy_warn_gpus(cudeploy_embed_fatbin "${target}" "${arg_GPUS}" "${arg_PTX}" "${arg_DRIVER}")
   # The audit of the target is asked about these GPUs too.
   _cudeploy_gpu_numbers(numbers "${arg_GPUS}")
   get_target_property(known "${target}" _CUDEPLOY_GPU_NUMBERS)

@@ -93,11 +93,87 @@ function(_cudeploy_gpu_numbers result gpus)
   set(${result} "${gpus}" PARENT_SCOPE)
 endfunction()
 
+# _cudeploy_warn_gpus(<function> <target> <gpus> <ptx> <driver>): the GPUs that are named, and would get less than machine code.
+function(_cudeploy_warn_gpus function target gpus ptx driver)
+  set(jit "")
+  foreach(name IN LISTS ptx)
+    string(REGEX REPLACE "[af]$" "" number "${name}")
+    set(native FALSE)
+    foreach(gpu IN LISTS gpus)
+      _cudeploy_runs_on(runs "${gpu}" "${number}")
+      if(runs)
+        set(native TRUE)
+      endif()
+    endforeach()
+    if(NOT native)
+      list(APPEND jit "${name}")
+    endif()
+  endforeach()
+  if(jit)
+    list(JOIN jit " " jit)
+    message(WARNING "${function}: ${target}: ${jit} in PTX has no machine code in GPUS: there the driver compiles when the program \
+is first started (JIT)\n  hint: ${jit} in GPUS too")
+  endif()
+  _cudeploy_toolkit_driver(oldest)
+  if(driver AND oldest AND driver VERSION_LESS oldest)
+    _cudeploy_toolkit_version(version)
+    message(WARNING "${function}: ${target}: DRIVER ${driver} runs nothing of CUDA ${version}, on no GPU: it needs ${oldest}\n"
+      "  hint: DRIVER ${oldest}, or an older toolkit")
+  endif()
+endfunction()
+
+# _cudeploy_runs_on(<result> <image> <gpu>): whether machine code for <image> (90, 90a, 100f) runs on <gpu> (a number). The same
+# rules as in audit/gpu.cpp: the same major and no older minor, except systems on a chip and exact images; those of a
+# family are taken for the family's major.
+function(_cudeploy_runs_on result image gpu)
+  string(REGEX REPLACE "[af]$" "" number "${image}")
+  string(REGEX REPLACE ".$" "" major "${number}")
+  string(REGEX REPLACE ".$" "" gpu_major "${gpu}")
+  set(on_a_chip 53 62 72 87 88 101 110)
+  set(${result} FALSE PARENT_SCOPE)
+  if(number EQUAL gpu
+      OR (major EQUAL gpu_major AND number LESS gpu AND NOT image MATCHES "a$" AND NOT gpu IN_LIST on_a_chip
+          AND NOT number IN_LIST on_a_chip))
+    set(${result} TRUE PARENT_SCOPE)
+  endif()
+endfunction()
+
+# _cudeploy_toolkit_version(<result>): of the compiler, else of the toolkit whose headers are used; empty where there is neither.
+function(_cudeploy_toolkit_version result)
+  get_property(version GLOBAL PROPERTY CUDEPLOY_CUDA_VERSION)
+  if(CMAKE_CUDA_COMPILER_VERSION)
+    set(version "${CMAKE_CUDA_COMPILER_VERSION}")
+  endif()
+  string(REGEX MATCH "^[0-9]+\\.[0-9]+" version "${version}")
+  set(${result} "${version}" PARENT_SCOPE)
+endfunction()
+
+# _cudeploy_toolkit_driver(<result>): the oldest driver that runs what a toolkit of this CUDA major makes (the CUDA
+# Compatibility guide, as in audit/gpu.cpp); empty where it is not known.
+function(_cudeploy_toolkit_driver result)
+  _cudeploy_toolkit_version(version)
+  string(REGEX MATCH "^[0-9]+" major "${version}")
+  set(driver_11 450.80.02)
+  set(driver_12 525.60.13)
+  set(driver_13 580.65.06)
+  set(${result} "${driver_${major}}" PARENT_SCOPE)
+endfunction()
+
 # _cudeploy_compression_option(<result> <target> <driver>): the option for device code that <driver> can read; empty when the
-# compiler's default can be read. zstd, the default since CUDA 13, needs 550.54.14.
+# compiler's default can be read and is the best. zstd, the default since CUDA 13, needs 550.54.14; one stream for the images
+# of all GPUs (--concat, CUDA 13.4) is smaller and needs 615.
 function(_cudeploy_compression_option result target driver)
   set(${result} "" PARENT_SCOPE)
-  if("${driver}" STREQUAL "" OR driver VERSION_GREATER_EQUAL 550.54.14)
+  if("${driver}" STREQUAL "")
+    return()
+  elseif(driver VERSION_GREATER_EQUAL 615)
+    _cudeploy_compiler_accepts(known --concat)
+    if(known)
+      set(${result} --concat PARENT_SCOPE)
+      message(STATUS "cudeploy: ${target}: driver ${driver} reads the images of all GPUs from one compressed stream (--concat)")
+    endif()
+    return()
+  elseif(driver VERSION_GREATER_EQUAL 550.54.14)
     return()
   endif()
   _cudeploy_compiler_accepts(known --compress-mode=speed)
@@ -110,8 +186,12 @@ endfunction()
 # _cudeploy_check_driver(<function> <target> <driver>): refuses what is no driver version; empty is none.
 function(_cudeploy_check_driver function target driver)
   if(NOT "${driver}" MATCHES "^([0-9]+\\.[0-9]+(\\.[0-9]+)?)?$")
+    _cudeploy_toolkit_driver(oldest)
+    if(NOT oldest)
+      set(oldest 580.65.06)
+    endif()
     message(FATAL_ERROR "${function}: ${target}: DRIVER is \"${driver}\", expected a driver version\n"
-      "  hint: DRIVER 535.54 or DRIVER 535.54.03")
+      "  hint: as nvidia-smi prints it, such as DRIVER ${oldest}")
   endif()
 endfunction()
 

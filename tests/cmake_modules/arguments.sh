@@ -43,7 +43,24 @@ refused 'cudeploy_device_code(app GPUS 90a 35)' 'GPUS names "35"' 'an older tool
 refused 'cudeploy_device_code(app GPUS 990)' 'a newer toolkit may compile for it; until then PTX of'
 refused 'cudeploy_device_code(app GPUS 80 PTX none 80)' 'PTX is "none 80"'
 refused 'cudeploy_device_code(app GPUS 80 PTX non)' 'PTX names "non"' 'did you mean none?'
-refused 'cudeploy_device_code(app GPUS 80 DRIVER new)' 'DRIVER is "new"' '535.54'
+# The driver that a hint shows is one that this toolkit's programs run on.
+case $("$CUDEPLOY_TOOLKIT/bin/nvcc" --version | sed -n 's/.*release \([0-9]*\)\..*/\1/p') in
+  11) oldest=450.80.02 ;;
+  12) oldest=525.60.13 ;;
+  *) oldest=580.65.06 ;;
+esac
+refused 'cudeploy_device_code(app GPUS 80 DRIVER new)' 'DRIVER is "new"' "such as DRIVER $oldest"
+# What is named and would get less than machine code is told.
+accepted 'cudeploy_device_code(app GPUS 80 90 PTX 80 86 89 90)'
+output_lacks Warning
+accepted 'cudeploy_device_code(app GPUS 80 90a PTX 80 87 90)'
+output_has 'app: 87 in PTX has no machine code in GPUS' 'hint: 87 in GPUS too'
+accepted 'cudeploy_device_code(app GPUS 86 PTX 75 80 86)'
+output_has 'app: 75 80 in PTX has no machine code in GPUS'
+accepted 'cudeploy_device_code(app GPUS 80 PTX none DRIVER 390.1)'
+output_has 'DRIVER 390.1 runs nothing of CUDA' 'on no GPU' "hint: DRIVER $oldest"
+accepted "cudeploy_device_code(app GPUS 80 DRIVER $oldest)"
+output_lacks Warning
 refused 'cudeploy_device_code(app)' 'GPUS is missing'
 refused 'cudeploy_device_code(app GPUS 80) && cudeploy_device_code(app GPUS 90)' 'called before with other values'
 refused 'cudeploy_link_runtime(app uniffied)' 'did you mean unified?'
