@@ -11,6 +11,7 @@
 #   cudart-<x.y>        libcudart_static.a, libcudart.so and headers of CUDA x.y (12.0 to 13.5), x86-64
 #   cudart-aarch64-13.0 the same for aarch64, with the crt headers
 #   cuobjdump-13.5      NVIDIA's lister
+#   tileiras-13.5       what nvcc 13.5 calls for CUDA Tile, nvidia/cu13/bin/tileiras
 #   cuda-11.8 cuda-12.4 Debian's non-free toolkit, unpacked: usr/bin/nvcc, usr/lib/x86_64-linux-gnu, …
 #   libcuda-535         the real driver library, usr/lib/x86_64-linux-gnu/nvidia/current/libcuda.so.1
 #   lief-1.0            a LIEF of today for this machine's Python, lief/
@@ -87,6 +88,7 @@ make_part() {
     cudart-13.*) python_packages "$2" x86_64 "nvidia-cuda-runtime==${1#cudart-}.*" ;;
     cudart-aarch64-13.0)
       python_packages "$2" aarch64 nvidia-cuda-runtime==13.0.96 nvidia-cuda-crt==13.0.88 ;;
+    tileiras-13.5) python_packages "$2" x86_64 'nvidia-cuda-tileiras==13.5.*' ;;
     cuobjdump-13.5) python_packages "$2" x86_64 'nvidia-cuda-cuobjdump==13.5.*' ;;
     cuda-11.8)
       debian_packages "$2" bookworm "main contrib non-free" nvidia-cuda-toolkit nvidia-cuda-dev libcudart11.0 libnvvm4 ;;

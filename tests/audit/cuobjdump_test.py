@@ -2,14 +2,19 @@
 
   places CUDEPLOY LIBRARY-FOLDER TABLE                       every byte of the sections for device code, and where else
   libraries CUDEPLOY CUOBJDUMP-FOLDER LIBRARY-FOLDER TABLE   every library of a toolkit: the same images
+  libraries … OLDER-TABLE FILES/JUDGE                        the same by an older lister, which errs in known ways
+  archives CUDEPLOY CUOBJDUMP-FOLDER FOLDER OLDER-TABLE FILES/JUDGE  the static libraries of an older toolkit
+  newest CUDEPLOY CUOBJDUMP-FOLDER NVCC-FOLDER TILEIRAS-FOLDER   concatenated and tile images, relocatable ones too
   resources CUDEPLOY CUOBJDUMP-FOLDER NVCC                   kernels, registers and shared memory of compiled cubins
 
 Where the two must differ, TABLE says so: one line per file, kind, architecture, how many more images cudeploy
-lists, and why. A difference without a line fails, and so does a line without a difference.
+lists, and why. A difference without a line fails, and so does a line without a difference. OLDER-TABLE has two versions
+in front, as 13.0/12.4: files of CUDA 13.0, listed by cuobjdump 12.4; or the files' alone, for each lister.
 Exit code 77: this machine lacks a part, and says which.
 """
 
 import json
+import os
 import re
 import struct
 import subprocess
@@ -21,6 +26,8 @@ from pathlib import Path
 
 # cuobjdump lists neither LTO-IR nor the f of a family: 120f is 120 to it.
 LISTED_KINDS = {"cubin", "ptx"}
+
+LARGEST_ARCHIVE = 400 << 20  # bytes; a lister unpacks what it reads
 
 NAMED_SECTIONS = {".nv_fatbin", "__nv_relfatbin"}
 
@@ -46,6 +53,17 @@ __global__ void dynamic(float* p) {
   __syncthreads();
   p[1] = d[3];
 }
+"""
+
+
+class Refused(Exception):
+    """The lister does not read this file at all."""
+
+
+TILE_SOURCE = """
+__global__ void simt(float* p) { *p = 1; }
+__tile_global__ void tile(float* p) { }
+extern "C" int call(float* p) { simt<<<1, 1>>>(p); return 0; }
 """
 
 
@@ -76,12 +94,13 @@ def listed(cuobjdump, file):
         if "does not contain device code" in done.stderr or f"No {'ELF' if kind == 'cubin' else 'PTX'} file found" in done.stderr:
             continue
         if done.returncode != 0:
-            raise SystemExit(f"{file.name}: cuobjdump {option} failed: {done.stderr}")
+            raise Refused(f"{file.name}: cuobjdump {option} failed: {done.stderr}")
         for line in done.stdout.splitlines():
             match = re.fullmatch(r"(?:ELF|PTX) file +\d+: .*\.sm_(\d+[af]?)\.(?:cubin|ptx)", line)
-            if not match:
+            if not match and line and not line.startswith("member "):
                 raise SystemExit(f"{file.name}: cuobjdump {option} says what this test does not know: {line}")
-            images[kind, match[1]] += 1
+            if match:
+                images[kind, match[1]] += 1
     return images
 
 
@@ -94,17 +113,22 @@ def read(record):
     return images
 
 
-def read_table(path):
-    """(file, kind, architecture) -> (how many more, why)."""
+def read_table(path, label=None):
+    """(file, kind, architecture) -> how many more. With a label: of its lines only. A file that the lister refuses as a
+    whole: kind and architecture are `refused all`, and the number is 1."""
     rows = {}
     for number, line in enumerate(Path(path).read_text().splitlines(), 1):
         if not line or line.startswith("#"):
             continue
+        if label:
+            own, line = line.split(None, 1)
+            if own not in (label, label.split("/")[0]):
+                continue
         file, kind, architecture, count, why = line.split(None, 4)
         key = file, kind, architecture
-        if key in rows or kind not in LISTED_KINDS or int(count) == 0:
+        if key in rows or kind not in LISTED_KINDS | {"refused"} or int(count) == 0:
             raise SystemExit(f"{path}:{number}: not a row of file, kind, architecture, count, why")
-        rows[key] = int(count), why
+        rows[key] = int(count)
     return rows
 
 
@@ -178,30 +202,117 @@ def places(cudeploy, library_folder, table):
     return wrong
 
 
-def compare(cudeploy, cuobjdump_folder, library_folder, table):
-    cuobjdump = cuobjdump_in(cuobjdump_folder)
+def differences(ours, judged, rows):
+    """Where (file -> counter) of cudeploy and of the lister differ, and no row says so; and rows without a use."""
+    wrong, used = [], set()
+    for name, theirs in judged.items():
+        if isinstance(theirs, Refused):
+            key = name, "refused", "all"
+            if key not in rows:
+                wrong.append(str(theirs))
+            used.add(key)
+            continue
+        for kind, architecture in sorted(ours[name].keys() | theirs.keys()):
+            key = name, kind, architecture
+            mine, other = ours[name][kind, architecture], theirs[kind, architecture]
+            if mine - other != rows.get(key, 0):
+                wrong.append(f"{name} {kind} {architecture} {mine - other}: cudeploy lists {mine}, cuobjdump {other}, "
+                             f"the table explains {rows.get(key, 0)}")
+            if mine != other:
+                used.add(key)
+    wrong += [f"{' '.join(key)}: this row of the table is not needed" for key in sorted(rows.keys() - used)]
+    return wrong
+
+
+def list_all(cuobjdump, files):
+    def one(file):
+        try:
+            return listed(cuobjdump, file)
+        except Refused as refused:
+            return refused
+    with ThreadPoolExecutor(2) as pool:
+        return list(pool.map(one, files))
+
+
+def images_in(judged):
+    return sum(sum(images.values()) for images in judged.values() if not isinstance(images, Refused))
+
+
+def compare(cudeploy, cuobjdump_folder, library_folder, table, older_table=None, label=None):
     records = inspect_libraries(cudeploy, library_folder)
     rows = read_table(table)
     skip_without({file for file, _, _ in rows}, records)
-    with ThreadPoolExecutor(2) as pool:
-        judged = dict(zip(records, pool.map(lambda record: listed(cuobjdump, Path(record["path"])), records.values())))
-    wrong, used, images = [], set(), 0
-    for name, theirs in judged.items():
-        ours = read(records[name])
-        images += sum(theirs.values())
-        wrong += [f"{name}: problem: {problem['message']}" for problem in records[name]["problems"]]
-        for kind, architecture in sorted(ours.keys() | theirs.keys()):
-            key = name, kind, architecture
-            more, explained = ours[kind, architecture] - theirs[kind, architecture], rows.get(key, (0, ""))[0]
-            if more != explained:
-                wrong.append(f"{name} {kind} {architecture} {more}: cudeploy lists {ours[kind, architecture]}, "
-                             f"cuobjdump {theirs[kind, architecture]}, the table explains {explained}")
-            if more != 0:
-                used.add(key)
-    wrong += [f"{' '.join(key)}: this row of the table is not needed" for key in sorted(rows.keys() - used)]
-    print(f"{len(judged)} libraries, {images} images listed by cuobjdump, {len(rows)} explained differences")
-    if images < 1000:
-        wrong.append(f"only {images} images were compared; a toolkit has thousands")
+    if older_table:
+        for key, count in read_table(older_table, label).items():
+            rows[key] = rows.get(key, 0) + count
+    judged = dict(zip(records, list_all(cuobjdump_in(cuobjdump_folder), [Path(record["path"]) for record in records.values()])))
+    wrong = [f"{name}: problem: {problem['message']}" for name in records for problem in records[name]["problems"]]
+    wrong += differences({name: read(record) for name, record in records.items()}, judged, rows)
+    print(f"{len(judged)} libraries, {images_in(judged)} images listed by cuobjdump, {len(rows)} explained differences")
+    if images_in(judged) < 1000:
+        wrong.append(f"only {images_in(judged)} images were compared; a toolkit has thousands")
+    return wrong
+
+
+def archives(cudeploy, cuobjdump_folder, library_folder, older_table, label):
+    files = sorted(path for path in Path(library_folder).rglob("*.a")
+                   if not path.is_symlink() and path.stat().st_size < LARGEST_ARCHIVE)
+    ours, wrong = {path.name: Counter() for path in files}, []
+    for record in inspect(cudeploy, *files):
+        ours[Path(record["path"].split("!/")[0]).name] += read(record)
+        wrong += [f"{record['path']}: problem: {problem['message']}" for problem in record["problems"]]
+    judged = dict(zip(ours, list_all(cuobjdump_in(cuobjdump_folder), files)))
+    rows = read_table(older_table, label)
+    wrong += differences(ours, judged, rows)
+    print(f"{len(judged)} static libraries, {images_in(judged)} images listed by cuobjdump, {len(rows)} explained differences")
+    if images_in(judged) < 1000:
+        wrong.append(f"only {images_in(judged)} images were compared; a toolkit has thousands")
+    return wrong
+
+
+def newest(cudeploy, cuobjdump_folder, nvcc_folder, tileiras_folder):
+    """A unit with a SIMT and a tile kernel has two fat binaries; --concat joins the images of each sort in one entry."""
+    cuobjdump = cuobjdump_in(cuobjdump_folder)
+    nvcc, tileiras = (next(Path(folder).rglob(name), None) for folder, name in
+                      ((nvcc_folder, "bin/nvcc"), (tileiras_folder, "bin/tileiras")))
+    environment = dict(os.environ, PATH=f"{nvcc.parent}:{tileiras.parent}:{os.environ['PATH']}")
+    targets = [word for arch in ("75", "80", "100", "120") for word in ("-gencode", f"arch=compute_{arch},code=sm_{arch}")]
+    targets += ["-gencode", "arch=compute_120,code=compute_120"]
+    wrong, images, joined = [], 0, 0
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder, "tile.cu")
+        source.write_text(TILE_SOURCE)
+        files = []
+        for number, options in enumerate(([], ["--concat"], ["-rdc=true"], ["-rdc=true", "--concat"])):
+            unit, library = Path(folder, f"unit{number}.o"), Path(folder, f"library{number}.so")
+            command = [nvcc, "-std=c++20", "--enable-tile", "-Xcompiler", "-fPIC", "-cudart", "none", *targets, *options]
+            subprocess.run([*command, "-c", source, "-o", unit], env=environment, check=True)
+            subprocess.run([*command, "-shared", unit, "-o", library], env=environment, check=True)
+            files += [(unit, options), (library, options)]
+        for (file, options), record in zip(sorted(files), inspect(cudeploy, "--payloads", *sorted(file for file, _ in files))):
+            # The entry of a tile cubin does not say that it is for its GPU only; cudeploy says it beside, cuobjdump by an a.
+            ours = Counter()
+            for container in record["fat_binaries"]:
+                for image in container["images"]:
+                    variant = image["variant"] or ("a" if image["arch_specific"] else "")
+                    ours[image["kind"], f"{image['arch']}{variant}"] += 1
+                    joined += "group" in image
+            what = f"{file.suffix} of nvcc {' '.join(options)}"
+            theirs = listed(cuobjdump, file)
+            images += sum(theirs.values())
+            wrong += [f"{what}: {kind} {architecture}: cudeploy lists {ours[kind, architecture]}, cuobjdump {theirs[kind, architecture]}"
+                      for kind, architecture in sorted(ours.keys() | theirs.keys())
+                      if kind in LISTED_KINDS and ours[kind, architecture] != theirs[kind, architecture]]
+            if ours["tile-ir", "120"] != 1:
+                wrong.append(f"{what}: expected one image of tile IR, found {ours['tile-ir', '120']}")
+            if ("--concat" in options) != any("group" in image for box in record["fat_binaries"] for image in box["images"]):
+                wrong.append(f"{what}: concatenated entries where there are none, or none where there are some")
+            # What --payloads finds wrong is the silent a of each tile cubin, and nothing else.
+            told = [problem["message"] for problem in record["problems"]]
+            tile_cubins = sum(count for (kind, arch), count in ours.items() if kind == "cubin" and arch in ("100a", "120a"))
+            if len(told) != tile_cubins or not all("arch" in text or "variant" in text for text in told):
+                wrong.append(f"{what}: problems: {told}")
+    print(f"{len(files)} files, {images} images listed by cuobjdump, {joined} of concatenated entries")
     return wrong
 
 
@@ -228,7 +339,7 @@ def resources(cudeploy, cuobjdump_folder, nvcc):
 
 
 def main():
-    cases = {"places": places, "libraries": compare, "resources": resources}
+    cases = {"places": places, "libraries": compare, "archives": archives, "newest": newest, "resources": resources}
     wrong = cases[sys.argv[1]](*sys.argv[2:])
     print("\n".join(wrong))
     sys.exit(1 if wrong else 0)
