@@ -143,6 +143,14 @@ int inspect(const InspectArguments& arguments) {
 
 // ---- audit --------------------------------------------------------------------------------------------------
 
+/// Whether the text behind a byte order mark names our schema, in 8-bit or 16-bit letters.
+bool is_marked_record(const Bytes& bytes, std::string_view mark) {
+  std::string letters;
+  for (const std::byte byte : bytes.copy({mark.size() - 1, 1024}))
+    if (byte != std::byte{0}) letters += static_cast<char>(byte);
+  return letters.find("cudeploy/inspect/") != letters.npos;
+}
+
 /// A saved inspect record is told by its content: JSON with our schema. Null for any other file.
 std::optional<InspectRecord> saved_record(const std::string& path) {
   constexpr std::uint64_t largest = std::uint64_t{1} << 30;  // bytes
@@ -150,6 +158,14 @@ std::optional<InspectRecord> saved_record(const std::string& path) {
   auto bytes = FileBytes::open(path, why);
   if (bytes == nullptr || bytes->size() > largest) return std::nullopt;  // reading it will tell
   std::vector<std::byte> head = bytes->copy({0, 64});
+  // An editor's or shell's mark before the text would make a plain file of it, and a plain file is clean.
+  const std::string_view start(reinterpret_cast<const char*>(head.data()), head.size());
+  for (const std::string_view mark : {"\xef\xbb\xbf{", "\xff\xfe{", "\xfe\xff"})
+    if (start.starts_with(mark) && is_marked_record(*bytes, mark))
+      throw Failure(
+          fmt::format("{}: error: is meant to be an inspect record, but begins with a byte order mark: expected UTF-8 "
+                      "without one\nhint: let cudeploy write the file: cudeploy inspect --format json PATH > FILE",
+                      printable(path)));
   auto is_space = [](std::byte byte) {
     return byte == std::byte{' '} || (byte >= std::byte{9} && byte <= std::byte{13});
   };
@@ -185,8 +201,26 @@ void tell_unnamed_kernels(const std::string& path, const InspectRecord& record) 
                printable(path));
 }
 
-/// Puts the second record behind the first.
+/// Puts the second record behind the first. What both say is there once; where they say different things of one path,
+/// nobody knows which of them ships.
 void merge(InspectRecord& into, InspectRecord&& record) {
+  std::map<std::string, std::vector<std::string>> known, added;
+  for (const FileRecord& file : into.files) known[file.path].push_back(to_json(file).dump());
+  for (const FileRecord& file : record.files)
+    if (known.contains(file.path)) added[file.path].push_back(to_json(file).dump());
+  for (const auto& [path, said] : added)
+    if (known[path] != said)
+      throw Failure(
+          fmt::format("{}: error: is in two of the inputs, with different content\nhint: judge them one by one, or "
+                      "write each record with cudeploy inspect --format json --kernels",
+                      printable(path)));
+  std::erase_if(record.files, [&](const FileRecord& file) { return added.contains(file.path); });
+  std::erase_if(record.bundles, [&](const BundleRecord& bundle) {
+    return std::any_of(into.bundles.begin(), into.bundles.end(), [&](const BundleRecord& other) {
+      return other.kind == bundle.kind && other.name == bundle.name && other.files == bundle.files &&
+             other.links == bundle.links;
+    });
+  });
   std::move(record.files.begin(), record.files.end(), std::back_inserter(into.files));
   std::stable_sort(into.files.begin(), into.files.end(),
                    [](const FileRecord& a, const FileRecord& b) { return a.path < b.path; });

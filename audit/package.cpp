@@ -181,6 +181,19 @@ class Archive {
   std::vector<std::byte> block_;
 };
 
+/// Whether a compressed file is an inspect record: it would be a plain file, and so a clean one.
+bool is_compressed_record(const Bytes& bytes) {
+  Archive reader(bytes);
+  archive_read_support_format_raw(reader.get());
+  archive_entry* entry = nullptr;
+  if (archive_read_open1(reader.get()) < ARCHIVE_WARN || archive_read_next_header(reader.get(), &entry) < ARCHIVE_WARN)
+    return false;
+  std::array<char, 256> text;
+  const la_ssize_t size = archive_read_data(reader.get(), text.data(), text.size());
+  return size > 0 && std::string_view(text.data(), static_cast<std::size_t>(size)).find("cudeploy/inspect/") !=
+                         std::string_view::npos;
+}
+
 /// "./usr/lib/x.so" and "/usr/lib/x.so" are "usr/lib/x.so"; ".." stays, it is part of the name.
 std::string clean_name(std::string_view name) {
   std::string out;
@@ -634,6 +647,10 @@ void read_input(const Task& task, const ReadOptions& options, const PackageLimit
   std::size_t size = bytes->read(0, head);
   if (is_package(std::span(head).first(size)) && PackageReader(task, bytes->size(), options, limits, sink).read(*bytes))
     return;
+  if (options.for_audit && task.named && is_compressed(std::span(head).first(size)) && is_compressed_record(*bytes)) {
+    sink.records({unreadable(task.path, "it is an inspect record, but compressed: expected it as it was written")});
+    return;
+  }
   sink.begin(task.path, bytes->size());
   std::vector<FileRecord> files = read_binary(task.path, *bytes, options);
   if (files.empty() && task.named) {  // a static archive with nothing for us

@@ -57,7 +57,8 @@ std::optional<int> leading_number(std::string_view text) {
   return {};
 }
 
-/// "libcudart.so.12" and what wheel tools make of it, "libcudart-0a1b2c3d.so.12.4.127" -> 12; "cudart64_110.dll" -> 11.
+}  // namespace
+
 std::optional<int> major_of_library(std::string_view name) {
   constexpr std::string_view elf = "libcudart", windows = "cudart64_";
   if (name.starts_with(windows)) {
@@ -70,8 +71,6 @@ std::optional<int> major_of_library(std::string_view name) {
   if (!name.starts_with(".so.")) return {};
   return leading_number(name.substr(4));
 }
-
-}  // namespace
 
 std::optional<RuntimeState> state_of(const RuntimeCopy& copy) {
   switch (copy.kind) {

@@ -27,6 +27,10 @@ std::optional<RuntimeState> state_of(const RuntimeCopy& copy);
 /// all that the file needs by name. Empty where nothing tells.
 std::vector<int> majors_of(const FileRecord& file, const RuntimeCopy& copy);
 
+/// "libcudart.so.12" and what wheel tools make of it, "libcudart-0a1b2c3d.so.12.4.127" -> 12; "cudart64_110.dll" -> 11.
+/// Nothing for other names.
+std::optional<int> major_of_library(std::string_view name);
+
 /// Whether NVIDIA made this file: its private runtime is by design, and its licence forbids changes.
 bool is_vendor_file(const FileRecord& file);
 

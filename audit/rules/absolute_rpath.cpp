@@ -32,6 +32,33 @@ bool is_own_folder(const Subject& subject, std::string_view entry) {
   });
 }
 
+/// Whether a relative entry climbs out of what ships and goes on into a system's folder: absolute in all but name.
+/// Where the top is, is known of folders and packages only; one that is unpacked at "/" holds such folders itself.
+bool is_absolute_in_disguise(const Subject& subject, std::string_view entry) {
+  if (!is_origin_relative(entry)) return false;
+  std::string_view inner = subject.file.path;
+  const std::string& top = subject.bundle.name;
+  if (const std::size_t member = inner.rfind("!/"); member != std::string_view::npos) {
+    const std::string_view root = inner.substr(0, member + 1);
+    if (root.find(".deb!") != root.npos || root.find(".rpm!") != root.npos) return false;
+    inner.remove_prefix(member + 2);
+  } else if (!top.empty() && inner.starts_with(top)) {
+    inner.remove_prefix(top.size());
+  } else {
+    return false;
+  }
+  while (inner.starts_with('/')) inner.remove_prefix(1);
+  const std::string folder(inner.substr(0, inner.size() - file_name(inner).size()));
+  std::string place = normal_path(folder + "./" + std::string(entry.substr(std::min(entry.find('/'), entry.size()))));
+  if (!place.starts_with("../")) return false;
+  while (place.starts_with("../")) place.erase(0, 3);
+  const std::string_view first = std::string_view(place).substr(0, place.find('/'));
+  // A lib folder beside the one that was named is no system's: somebody judges the bin folder alone.
+  for (const std::string_view system : {"usr", "opt", "home", "root", "tmp", "var"})
+    if (first == system) return true;
+  return false;
+}
+
 struct Entry {
   std::string_view kind;
   std::string text;
@@ -52,10 +79,15 @@ Verdict check(const Subject& subject) {
   std::vector<Evidence> evidence;
   bool vendor = false;
   for (const auto& [kind, entry] : entries) {
-    if (is_origin_relative(entry)) continue;
+    const bool disguised = is_absolute_in_disguise(subject, entry);
+    if (is_origin_relative(entry) && !disguised) continue;
     std::string message, hint;
     bool open_to_others = false;
-    if (entry.starts_with('/')) {
+    if (disguised) {
+      message = fmt::format("{} entry '{}' climbs out of the bundle into a folder of the system", kind, entry);
+      hint =
+          "ship what is needed and name its folder, for example $ORIGIN/../lib; the system's own folders need no entry";
+    } else if (entry.starts_with('/')) {
       if (is_own_folder(subject, entry)) continue;
       open_to_others = is_world_writable(entry);
       message = fmt::format("{} entry '{}' is absolute", kind, entry);
@@ -104,7 +136,9 @@ constinit const Rule absolute_rpath = {
         "The folder exists on the build machine. On other machines the libraries in it are not found, or others of "
         "the same name are, from whatever toolkit lies there. A folder that anybody can write to, an empty entry "
         "or a relative one lets other people's code into the process. The RPATH of a CMake build tree is absolute "
-        "by design, so after a link the install RPATH is judged. A Debian or RPM package may name its own folders.",
+        "by design, so after a link the install RPATH is judged. An entry that climbs from $ORIGIN out of the bundle "
+        "to /usr "
+        "and the like is absolute in all but name. A Debian or RPM package may name its own folders.",
     .fix =
         "Use $ORIGIN: 'cudeploy_rpath' or INSTALL_RPATH \"$ORIGIN/../lib\". INSTALL_RPATH_USE_LINK_PATH puts build "
         "folders into the result: leave it off.",

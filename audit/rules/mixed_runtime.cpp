@@ -19,6 +19,7 @@ constexpr std::string_view hint =
 struct Use {
   RuntimeState state;
   std::optional<int> major;
+  std::string library = {};  ///< shared: the soname of the library, since each library is a state of its own
   friend auto operator<=>(const Use&, const Use&) = default;
 };
 
@@ -30,19 +31,37 @@ std::string describe(const Use& use) {
     case RuntimeState::unified:
       return "unified CUDA runtime" + major;
     case RuntimeState::shared:
-      return "shared libcudart" + major;
+      // The name says more than the major only where a wheel tool made it.
+      return "shared libcudart" + major + (use.library.starts_with("libcudart-") ? " (" + use.library + ")" : "");
     case RuntimeState::hybrid:
       break;
   }
   return "driver's own CUDA runtime" + major;
 }
 
-std::set<Use> uses_of(const FileRecord& file) {
+/// What the loader knows a needed library by: its soname, where the bundle has it.
+std::string library_of(std::string name, const Bundle& bundle) {
+  for (int links = 0; links < 8; ++links) {
+    const auto link = std::find_if(bundle.links.begin(), bundle.links.end(),
+                                   [&](const auto& pair) { return file_name(pair.first) == name; });
+    if (link == bundle.links.end()) break;
+    name = file_name(link->second);
+  }
+  for (const FileRecord* file : bundle.files)
+    if (file->soname && file_name(file->path) == name) return *file->soname;
+  return name;
+}
+
+std::set<Use> uses_of(const FileRecord& file, const Bundle& bundle) {
   std::set<Use> uses;
   if (!is_loadable(file)) return uses;
   for (const RuntimeCopy& copy : file.runtime_copies) {
     const auto state = state_of(copy);
     if (!state) continue;
+    if (state == RuntimeState::shared && file.format == Format::elf)
+      for (const std::string& name : file.needed)
+        if (const auto major = major_of_library(name)) uses.insert({*state, major, library_of(name, bundle)});
+    if (!uses.empty() && state == RuntimeState::shared) continue;
     const std::vector<int> majors = majors_of(file, copy);
     if (majors.empty()) uses.insert({*state, {}});
     for (const int major : majors) uses.insert({*state, major});
@@ -50,10 +69,11 @@ std::set<Use> uses_of(const FileRecord& file) {
   return uses;
 }
 
-/// Private copies of one kind are another rule's business; of shared and unified ones only the major tells states
-/// apart.
+/// Private copies of one kind are another rule's business; unified ones are told apart by the major, shared ones by
+/// their names too.
 bool differ(const Use& a, const Use& b) {
   if (a.state != b.state) return true;
+  if (!a.library.empty() && !b.library.empty() && a.library != b.library) return true;
   return a.state != RuntimeState::private_copy && a.major && b.major && *a.major != *b.major;
 }
 
@@ -67,9 +87,10 @@ bool linked_together(const Closure& closure, const FileRecord& a, const FileReco
   return false;
 }
 
-bool clash(const FileRecord& a, const FileRecord& b, const Closure& closure) {
+bool clash(const FileRecord& a, const FileRecord& b, const Subject& subject) {
+  const Closure& closure = subject.closure;
   const bool vendor = is_vendor_file(a) || is_vendor_file(b);
-  const std::set<Use> uses_a = uses_of(a), uses_b = uses_of(b);
+  const std::set<Use> uses_a = uses_of(a, subject.bundle), uses_b = uses_of(b, subject.bundle);
   for (const Use& one : uses_a)
     for (const Use& other : uses_b) {
       if (!differ(one, other)) continue;
@@ -86,9 +107,9 @@ bool clash(const FileRecord& a, const FileRecord& b, const Closure& closure) {
 }
 
 bool is_mixed(const FileRecord& file, const Subject& subject) {
-  if (uses_of(file).empty()) return false;
+  if (uses_of(file, subject.bundle).empty()) return false;
   return std::any_of(subject.bundle.files.begin(), subject.bundle.files.end(), [&](const FileRecord* other) {
-    return other != &file && !other->runtime_copies.empty() && clash(file, *other, subject.closure);
+    return other != &file && !other->runtime_copies.empty() && clash(file, *other, subject);
   });
 }
 
@@ -101,7 +122,7 @@ std::string list_of_uses(const std::map<std::string, std::vector<std::string>>& 
 
 Verdict check(const Subject& subject) {
   const FileRecord& file = subject.file;
-  const std::set<Use> own = uses_of(file);
+  const std::set<Use> own = uses_of(file, subject.bundle);
   if (own.empty())
     return Verdict::not_applicable(!file.runtime_copies.empty() && !is_loadable(file) ? "not linked yet"
                                                                                       : "uses no CUDA runtime");
@@ -129,7 +150,7 @@ Verdict check(const Subject& subject) {
     for (const FileRecord* other : files)
       if (is_mixed(*other, subject)) {
         if (other != &file) related.push_back(other->path);
-        for (const Use& use : uses_of(*other)) by_use[describe(use)].push_back(other->path);
+        for (const Use& use : uses_of(*other, subject.bundle)) by_use[describe(use)].push_back(other->path);
       }
     evidence.push_back({"different CUDA runtimes can meet in one process: " + list_of_uses(by_use), std::string(hint),
                         std::move(related)});
@@ -150,7 +171,7 @@ constinit const Rule mixed_runtime = {
     .since = "1.0",
     .summary =
         "CUDA runtimes of different kinds or majors that can meet in one process: static beside shared, private "
-        "beside unified, two majors",
+        "beside unified, two majors, libcudart under two names",
     .why =
         "Two runtimes in one process share the driver's context and nothing else. Kernels registered with one are "
         "unknown to the other, a launch configuration pushed into one is missing in the other (52), and the last "

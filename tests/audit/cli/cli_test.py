@@ -1,8 +1,10 @@
 """The command line is what builds and people hold on to: exit codes, words, files. Each test calls the built cudeploy
 ($CUDEPLOY) on files that it made itself; $CUDEPLOY_SOURCE is the source tree (schemas)."""
 
+import gzip
 import io
 import json
+import lzma
 import os
 import pathlib
 import shutil
@@ -375,6 +377,36 @@ class SavedRecords(Cli):
             self.assertEqual(result.returncode, 2)
             self.assertIn("saved: error: ", result.stderr)
             self.assertIn(words, result.stderr)
+
+    def test_a_record_is_itself_or_an_error(self):
+        self.write("a.ptx", PTX)
+        saved = self.run_it("inspect", "--format", "json", "a.ptx").stdout.encode()
+        for content, words in [(gzip.compress(saved), "it is an inspect record, but compressed"),
+                               (lzma.compress(saved), "it is an inspect record, but compressed"),
+                               (b"\xef\xbb\xbf" + saved, "begins with a byte order mark"),
+                               (b"\xff\xfe" + saved.decode().encode("utf-16-le"), "begins with a byte order mark"),
+                               (b"\xfe\xff" + saved.decode().encode("utf-16-be"), "begins with a byte order mark")]:
+            self.write("saved", content)
+            result = self.run_it("audit", "saved")
+            self.assertEqual(result.returncode, 2, content[:4])
+            self.assertIn("saved: error: ", result.stderr)
+            self.assertIn(words, result.stderr)
+        self.write("other.gz", gzip.compress(b"text"))
+        self.assertEqual(self.run_it("audit", "other.gz").returncode, 0)
+
+    def test_what_is_given_twice_counts_once(self):
+        self.write("a.ptx", PTX)
+        self.write("p.tar.gz", tar({"x.ptx": PTX, "y.ptx": PTX}))
+        self.write("saved", self.run_it("inspect", "--format", "json", "a.ptx", "p.tar.gz").stdout)
+        self.write("again", self.run_it("inspect", "--format", "json", "a.ptx", "p.tar.gz").stdout)
+        once = self.run_it("audit", "saved")
+        twice = self.run_it("audit", "saved", "again", "saved")
+        self.assertEqual((twice.returncode, twice.stdout), (once.returncode, once.stdout))
+        self.write("a.ptx", PTX.replace(b"sm_90", b"sm_80"))
+        self.write("again", self.run_it("inspect", "--format", "json", "a.ptx").stdout)
+        other = self.run_it("audit", "saved", "again")
+        self.assertEqual(other.returncode, 2)
+        self.assertIn("a.ptx: error: is in two of the inputs, with different content", other.stderr)
 
     def test_other_json_is_a_plain_file(self):
         self.write("other.json", '{"schema": "something/else"}')
