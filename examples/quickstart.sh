@@ -34,28 +34,11 @@ quietly() {
 }
 
 # 1. What it stands on.
-step "looking for compiler, build tools and libraries"
+step "looking for compiler, build tools, libraries and a CUDA toolkit"
 # shellcheck source=tests/dependencies.sh
 . "$root/tests/dependencies.sh"
-purposes="build pack"
-fetch=0
-sh "$root/tests/toolkit.sh" --would-fetch "$root/build/toolkit" "$toolkit" || fetch=$?
-case $fetch in
-  0) purposes="$purposes toolkit" ;;
-  1) ;;
-  *) exit "$fetch" ;;
-esac
-# shellcheck disable=SC2086
-need $purposes
-
-step "looking for a CUDA toolkit"
-toolkit=$(sh "$root/tests/toolkit.sh" "$root/build/toolkit" "$toolkit")
-echo "$toolkit"
-# The nvcc of the Python packages of 13.0 looks for its runtime in lib64, and they have lib.
-if [ ! -e "$toolkit/lib64" ] && [ -e "$toolkit/lib/libcudart_static.a" ]; then
-  LIBRARY_PATH=$toolkit/lib${LIBRARY_PATH:+:$LIBRARY_PATH}
-  export LIBRARY_PATH
-fi
+need_with_toolkit "$root/build/toolkit" "$toolkit" build pack
+echo "CUDA toolkit: $toolkit"
 
 # CMake keeps the compiler that it met first: another toolkit starts the example anew.
 mkdir -p "$build/log"

