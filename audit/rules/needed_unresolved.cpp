@@ -43,6 +43,9 @@ std::string searched(const Need& need) {
                      need.tried.size() - most);
 }
 
+/// After a link nobody knows what will lie beside the file; these names no bundle can satisfy.
+bool is_never_shipped(const std::string& name) { return name.find('/') != std::string::npos || is_driver_name(name); }
+
 Verdict check(const Subject& subject) {
   const FileRecord& file = subject.file;
   if (!is_loadable(file)) return Verdict::not_applicable("is not loaded into a process");
@@ -58,6 +61,7 @@ Verdict check(const Subject& subject) {
       if (need.provider == Provider::already_loaded)
         lucky.insert(fmt::format("{} is found only because {} loaded it before", need.name, need.via));
       if (need.provider != Provider::missing || missing.contains(need.name)) continue;
+      if (subject.stage == Stage::link && !is_never_shipped(need.name)) continue;
       std::string message = fmt::format("needs {}, which is not found ({})", need.name, searched(need));
       if (process.root() != &file) message += fmt::format(" when loaded by {}", process.root()->path);
       Evidence evidence{std::move(message), hint_for(need, file), {}};
@@ -78,7 +82,7 @@ constinit const Rule needed_unresolved = {
     .id = {},
     .name = "needed-unresolved",
     .severity = Severity::error,
-    .at_link = false,
+    .at_link = true,
     .at_package = true,
     .since = "1.0",
     .summary = "a needed library that the loader would not find on a machine with a driver and nothing else of CUDA's",
@@ -88,7 +92,9 @@ constinit const Rule needed_unresolved = {
         "libstdc++; on Windows the system's DLLs and the Visual C++ runtime) and what the policy names in "
         "'provided'; never what the build machine has. The loader looks for file names: a file libx.so.1.2 "
         "with the soname libx.so.1 is not found without a link libx.so.1. An RPATH is inherited by what its owner "
-        "loads, a RUNPATH is not. $LIB is taken for each of its usual values.",
+        "loads, a RUNPATH is not. $LIB is taken for each of its usual values. After a link nobody knows what will "
+        "be shipped beside the file: judged there is what cannot be, a path as a name and the driver's name without "
+        "version.",
     .fix =
         "Ship the library in a folder that the needing file's own search path names relative to $ORIGIN, or let the "
         "package depend on it and say so in the policy.",

@@ -246,7 +246,7 @@ TEST(Rules, UnreadableFilesAreNotJudgedAndTurnedOffRulesSaySo) {
   const Judgement none = judge({&bundle, 1}, policy, Stage::package, {});
   EXPECT_TRUE(none.findings.empty());
   EXPECT_EQ(outcome_of(none, find_rule("absolute-rpath"), "lib.so"), "not applicable: turned off by the policy");
-  EXPECT_EQ(outcome_of(judge({&bundle, 1}, Policy{}, Stage::link, {}), find_rule("needed-unresolved"), "lib.so"),
+  EXPECT_EQ(outcome_of(judge({&bundle, 1}, Policy{}, Stage::link, {}), find_rule("driver-bundled"), "lib.so"),
             "not applicable: judged when it is packaged");
 }
 
