@@ -25,20 +25,17 @@ constexpr std::array<std::string_view, 13> base_names = {
     "libc.so.6",      "libm.so.6",   "libmvec.so.1",  "libdl.so.2",     "libpthread.so.0", "librt.so.1", "libutil.so.1",
     "libresolv.so.2", "libanl.so.1", "libgcc_s.so.1", "libstdc++.so.6", "linux-vdso.so.1", "libc.so"};
 constexpr std::array<std::string_view, 3> base_prefixes = {"ld-linux", "ld-musl", "libc.musl-"};
-constexpr std::array<std::string_view, 41> base_dlls = {"advapi32.dll", "bcrypt.dll",   "bcryptprimitives.dll",
-                                                        "cfgmgr32.dll", "comctl32.dll", "comdlg32.dll",
-                                                        "crypt32.dll",  "d3d11.dll",    "d3d12.dll",
-                                                        "dbghelp.dll",  "dwmapi.dll",   "dxgi.dll",
-                                                        "gdi32.dll",    "glu32.dll",    "imm32.dll",
-                                                        "iphlpapi.dll", "kernel32.dll", "msvcrt.dll",
-                                                        "mswsock.dll",  "netapi32.dll", "normaliz.dll",
-                                                        "ntdll.dll",    "ole32.dll",    "oleaut32.dll",
-                                                        "opengl32.dll", "pdh.dll",      "powrprof.dll",
-                                                        "propsys.dll",  "psapi.dll",    "rpcrt4.dll",
-                                                        "secur32.dll",  "setupapi.dll", "shell32.dll",
-                                                        "shlwapi.dll",  "ucrtbase.dll", "user32.dll",
-                                                        "userenv.dll",  "version.dll",  "winmm.dll",
-                                                        "wintrust.dll", "ws2_32.dll"};
+// Windows 10 has these in System32.
+constexpr std::string_view base_dlls =
+    " advapi32.dll avrt.dll bcrypt.dll bcryptprimitives.dll cabinet.dll cfgmgr32.dll comctl32.dll comdlg32.dll "
+    "credui.dll crypt32.dll d2d1.dll d3d11.dll d3d12.dll d3d9.dll d3dcompiler_47.dll dbghelp.dll dcomp.dll "
+    "ddraw.dll dinput8.dll dnsapi.dll dsound.dll dwmapi.dll dwrite.dll dxgi.dll gdi32.dll gdiplus.dll "
+    "glu32.dll hid.dll imagehlp.dll imm32.dll iphlpapi.dll kernel32.dll kernelbase.dll mpr.dll msi.dll "
+    "msimg32.dll msvcrt.dll msvfw32.dll mswsock.dll ncrypt.dll netapi32.dll normaliz.dll ntdll.dll ole32.dll "
+    "oleacc.dll oleaut32.dll opengl32.dll pdh.dll powrprof.dll propsys.dll psapi.dll rpcrt4.dll rstrtmgr.dll "
+    "secur32.dll setupapi.dll shell32.dll shlwapi.dll sspicli.dll tdh.dll ucrtbase.dll urlmon.dll user32.dll "
+    "userenv.dll usp10.dll uxtheme.dll version.dll windowscodecs.dll winhttp.dll wininet.dll winmm.dll "
+    "winspool.drv wintrust.dll wldap32.dll ws2_32.dll wsock32.dll wtsapi32.dll xmllite.dll ";
 // The Visual C++ redistributable stands to Windows as libstdc++ to Linux.
 constexpr std::array<std::string_view, 7> base_dll_prefixes = {"api-ms-win-", "ext-ms-",  "vcruntime140", "msvcp140",
                                                                "concrt140",   "vcomp140", "vccorlib140"};
@@ -49,7 +46,11 @@ std::string lower(std::string_view text) {
   return result;
 }
 
-bool is_dll(std::string_view name) { return lower(name).ends_with(".dll"); }
+/// Whether a needed name is one of Windows': WINSPOOL.DRV is a library too.
+bool is_dll(std::string_view name) {
+  const std::string file = lower(name);
+  return file.ends_with(".dll") || file.ends_with(".drv");
+}
 
 /// "libcuda-984fdb42.so.570" -> "libcuda.so.570": repaired wheels carry a hash of the content in the name.
 std::string without_hash(std::string_view name) {
@@ -369,10 +370,13 @@ class Walk {
   }
 
   Provider outside(const std::string& name) const {
-    if (std::find(policy_.provided.begin(), policy_.provided.end(), name) != policy_.provided.end())
+    const bool windows = is_dll(name);  // where names are the same in any case
+    if (std::any_of(policy_.provided.begin(), policy_.provided.end(), [&](const std::string& provided) {
+          return windows ? lower(provided) == lower(name) : provided == name;
+        }))
       return Provider::policy;
     // The driver's own names are versioned: an unversioned libcuda.so comes with development packages only.
-    if (is_driver_name(name) && (is_dll(name) || !name.ends_with(".so"))) return Provider::driver;
+    if (is_driver_name(name) && (windows || !name.ends_with(".so"))) return Provider::driver;
     if (is_base_system_name(name)) return Provider::base_system;
     return Provider::missing;
   }
@@ -446,7 +450,11 @@ class Walk {
     need.provider = outside(name);
     if (need.provider == Provider::missing && lower(file.path).ends_with(".pyd") && lower(name).starts_with("python3"))
       need.provider = Provider::base_system;  // the interpreter that loads an extension has loaded this before
-    if (need.provider == Provider::missing) need.tried.push_back("no file of the bundle has this name");
+    if (need.provider != Provider::missing) return need;
+    if (std::find(file.delayed.begin(), file.delayed.end(), name) != file.delayed.end())
+      need.provider = Provider::nobody_yet;
+    else
+      need.tried.push_back("no file of the bundle has this name");
     return need;
   }
 
@@ -497,7 +505,7 @@ bool is_driver_name(std::string_view given) {
 bool is_base_system_name(std::string_view given) {
   if (is_dll(given)) {
     const std::string name = lower(given);
-    return std::binary_search(base_dlls.begin(), base_dlls.end(), name) ||
+    return (base_dlls.find(" " + name + " ") != std::string_view::npos && name.find(' ') == std::string::npos) ||
            std::any_of(base_dll_prefixes.begin(), base_dll_prefixes.end(),
                        [&](std::string_view prefix) { return name.starts_with(prefix); });
   }

@@ -22,7 +22,8 @@ enum class Provider {
   already_loaded,  ///< not found by that path: it works only since another object loaded it before
   driver,
   base_system,
-  policy,  ///< named in the policy's `provided`
+  policy,      ///< named in the policy's `provided`
+  nobody_yet,  ///< Windows: nobody brings it, and it is asked for at the first call into it only
   missing,
 };
 

@@ -328,6 +328,7 @@ FileRecord read_file(const Field& field) {
   file.type = optional(field.at("type"), text);
   file.soname = optional(field.at("soname"), text);
   file.needed = texts(field.at("needed"));
+  if (auto delayed = field.find("delayed")) file.delayed = texts(*delayed);
   file.rpath = texts(field.at("rpath"));
   file.runpath = texts(field.at("runpath"));
   file.nodeflib = flag(field.find("nodeflib"));
@@ -384,6 +385,7 @@ Json to_json(const FileRecord& file) {
               {"type", or_null(file.type)},
               {"soname", or_null(file.soname)},
               {"needed", file.needed},
+              {"delayed", file.delayed},
               {"rpath", file.rpath},
               {"runpath", file.runpath},
               {"nodeflib", file.nodeflib},

@@ -105,9 +105,10 @@ struct FileRecord {
   Format format = Format::other;
   std::optional<std::string> machine;  ///< "x86_64", "aarch64", …
   std::optional<std::string> type;     ///< "executable", "shared", "relocatable", …
-  std::optional<std::string> soname;
+  std::optional<std::string> soname;   ///< PE: its name in its own export directory
   std::vector<std::string> needed;
-  std::vector<std::string> rpath;  ///< DT_RPATH split at ':'
+  std::vector<std::string> delayed;  ///< PE: those of `needed` that are loaded at the first call into them only
+  std::vector<std::string> rpath;    ///< DT_RPATH split at ':'
   std::vector<std::string> runpath;
   bool nodeflib = false;  ///< DF_1_NODEFLIB
   bool nodelete = false;  ///< DF_1_NODELETE

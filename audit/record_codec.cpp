@@ -58,11 +58,12 @@ void fields(Codec& codec, T& record) {
 }
 template <typename Codec, Is<FileRecord> T>
 void fields(Codec& codec, T& record) {
-  auto& [path, size, format, machine, type, soname, needed, rpath, runpath, nodeflib, nodelete, symbolic, interpreter,
-         version_definitions, version_needs, vendor, runtime_copies, fat_binaries, exported_stubs, problems,
-         unreadable] = record;
-  codec(path, size, format, machine, type, soname, needed, rpath, runpath, nodeflib, nodelete, symbolic, interpreter,
-        version_definitions, version_needs, vendor, runtime_copies, fat_binaries, exported_stubs, problems, unreadable);
+  auto& [path, size, format, machine, type, soname, needed, delayed, rpath, runpath, nodeflib, nodelete, symbolic,
+         interpreter, version_definitions, version_needs, vendor, runtime_copies, fat_binaries, exported_stubs,
+         problems, unreadable] = record;
+  codec(path, size, format, machine, type, soname, needed, delayed, rpath, runpath, nodeflib, nodelete, symbolic,
+        interpreter, version_definitions, version_needs, vendor, runtime_copies, fat_binaries, exported_stubs, problems,
+        unreadable);
 }
 
 /// The last value of each enumeration.

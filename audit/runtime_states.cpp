@@ -61,7 +61,9 @@ std::optional<int> leading_number(std::string_view text) {
 
 std::optional<int> major_of_library(std::string_view name) {
   constexpr std::string_view elf = "libcudart", windows = "cudart64_";
-  if (name.starts_with(windows)) {
+  std::string folded(name);  // Windows takes names in any case
+  for (char& c : folded) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  if (folded.starts_with(windows)) {
     const auto number = leading_number(name.substr(windows.size()));
     return number && *number >= 100 ? *number / 10 : number;
   }
@@ -97,6 +99,8 @@ std::vector<int> majors_of(const FileRecord& file, const RuntimeCopy& copy) {
     if (const auto major = leading_number(*copy.generation)) return {*major};
   if (copy.kind == RuntimeCopyKind::driver_hybrid) return {13};
   std::vector<int> majors;
+  if (copy.kind == RuntimeCopyKind::shared_library && file.soname)
+    if (const auto major = major_of_library(*file.soname)) return {*major};
   if (copy.kind == RuntimeCopyKind::needs_shared)
     for (const std::string& name : file.needed)
       if (const auto major = major_of_library(name)) majors.push_back(*major);

@@ -10,9 +10,12 @@
 namespace cudeploy::rules {
 namespace {
 
-constexpr std::string_view hint =
-    "let all of them work on one state: link each with 'cudeploy_target(... RUNTIME unified)', or all with the shared "
-    "libcudart";
+std::string hint(const FileRecord& file) {
+  if (file.format == Format::pe)
+    return "link all of them with the shared runtime: 'nvcc -cudart shared', or CUDA_RUNTIME_LIBRARY Shared in CMake";
+  return "let all of them work on one state: link each with 'cudeploy_target(... RUNTIME unified)', or all with the "
+         "shared libcudart";
+}
 
 std::size_t private_copies(const FileRecord& file) {
   return static_cast<std::size_t>(
@@ -41,7 +44,7 @@ Verdict check(const Subject& subject) {
   if (!is_loadable(file)) return Verdict::not_applicable("not linked yet");
 
   std::vector<Evidence> evidence;
-  if (own > 1) evidence.push_back({fmt::format("{} private CUDA runtimes in one file", own), std::string(hint), {}});
+  if (own > 1) evidence.push_back({fmt::format("{} private CUDA runtimes in one file", own), hint(file), {}});
 
   if (subject.stage == Stage::package && is_duplicate(file, subject.bundle)) {
     const auto& files = subject.bundle.files;
@@ -61,7 +64,7 @@ Verdict check(const Subject& subject) {
       }
     evidence.push_back({fmt::format("{} private CUDA runtimes can meet in one process, each with its own state: {}",
                                     copies, short_list(all)),
-                        std::string(hint),
+                        hint(file),
                         {all.begin() + 1, all.end()}});
   }
   if (evidence.empty()) return Verdict::clean("the only private CUDA runtime that a process can get here");

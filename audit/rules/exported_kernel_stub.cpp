@@ -13,6 +13,8 @@ namespace {
 Verdict check(const Subject& subject) {
   const FileRecord& file = subject.file;
   if (!is_loadable(file)) return Verdict::not_applicable("is not loaded into a process");
+  if (file.format == Format::pe)
+    return Verdict::not_applicable("Windows binds a name to the DLL that it was linked with, so stubs never meet");
   if (file.fat_binaries.empty()) return Verdict::not_applicable("no device code");
   if (file.vendor) return Verdict::not_applicable(fmt::format("{} is NVIDIA's own file", file.vendor->name));
   if (!file.exported_stubs) return Verdict::not_applicable("the kernels' names were not read");

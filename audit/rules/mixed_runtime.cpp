@@ -12,9 +12,12 @@
 namespace cudeploy::rules {
 namespace {
 
-constexpr std::string_view hint =
-    "choose one runtime for all objects that meet: RUNTIME unified or RUNTIME shared in each 'cudeploy_target', from "
-    "one CUDA major";
+std::string hint(const FileRecord& file) {
+  if (file.format == Format::pe)
+    return "choose one runtime for all files that meet: 'nvcc -cudart shared' for each, from one CUDA major";
+  return "choose one runtime for all objects that meet: RUNTIME unified or RUNTIME shared in each 'cudeploy_target', "
+         "from one CUDA major";
+}
 
 struct Use {
   RuntimeState state;
@@ -132,7 +135,7 @@ Verdict check(const Subject& subject) {
       for (auto other = std::next(one); other != own.end(); ++other)
         if (differ(*one, *other)) {
           evidence.push_back(
-              {fmt::format("one file with a {} and a {}", describe(*one), describe(*other)), std::string(hint), {}});
+              {fmt::format("one file with a {} and a {}", describe(*one), describe(*other)), hint(file), {}});
           break;
         }
 
@@ -152,8 +155,8 @@ Verdict check(const Subject& subject) {
         if (other != &file) related.push_back(other->path);
         for (const Use& use : uses_of(*other, subject.bundle)) by_use[describe(use)].push_back(other->path);
       }
-    evidence.push_back({"different CUDA runtimes can meet in one process: " + list_of_uses(by_use), std::string(hint),
-                        std::move(related)});
+    evidence.push_back(
+        {"different CUDA runtimes can meet in one process: " + list_of_uses(by_use), hint(file), std::move(related)});
   }
   if (evidence.empty()) return Verdict::clean();
   return Verdict::flagged(std::move(evidence));

@@ -27,6 +27,9 @@ std::string hint_for(const Need& need, const FileRecord& file) {
     return fmt::format("{} is in the bundle, but no search path leads there: add one relative to $ORIGIN",
                        need.elsewhere->path);
   }
+  if (file.format == Format::pe)
+    return fmt::format(
+        "ship {} with the bundle, or name it in 'provided' of the policy where the target machine has it", need.name);
   if (is_driver_name(need.name))
     return "link with the toolkit's stub, whose soname is libcuda.so.1: the driver has no unversioned name";
   return fmt::format(
@@ -58,6 +61,8 @@ Verdict check(const Subject& subject) {
   for (const Occurrence& occurrence : occurrences->second) {
     const Process& process = subject.closure.processes[occurrence.process];
     for (const Need& need : process.objects[occurrence.object].needs) {
+      if (need.provider == Provider::nobody_yet)
+        lucky.insert(fmt::format("{} is loaded at the first call into it, and does not ship", need.name));
       if (need.provider == Provider::already_loaded)
         lucky.insert(fmt::format("{} is found only because {} loaded it before", need.name, need.via));
       if (need.provider != Provider::missing || missing.contains(need.name)) continue;
@@ -92,9 +97,10 @@ constinit const Rule needed_unresolved = {
         "libstdc++; on Windows the system's DLLs and the Visual C++ runtime) and what the policy names in "
         "'provided'; never what the build machine has. The loader looks for file names: a file libx.so.1.2 "
         "with the soname libx.so.1 is not found without a link libx.so.1. An RPATH is inherited by what its owner "
-        "loads, a RUNPATH is not. $LIB is taken for each of its usual values. After a link nobody knows what will "
-        "be shipped beside the file: judged there is what cannot be, a path as a name and the driver's name without "
-        "version.",
+        "loads, a RUNPATH is not. $LIB is taken for each of its usual values. On Windows the folders are the program's "
+        "choice, so any folder of the bundle will do, and a DLL that is delay-loaded need not be there. After a link "
+        "nobody knows what will be shipped beside the file: judged there is what cannot be, a path as a name and the "
+        "driver's name without version.",
     .fix =
         "Ship the library in a folder that the needing file's own search path names relative to $ORIGIN, or let the "
         "package depend on it and say so in the policy.",

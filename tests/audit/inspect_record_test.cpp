@@ -21,6 +21,7 @@ FileRecord full_record() {
   file.type = "shared";
   file.soname = "x.so";
   file.needed = {"libcudart.so.13", "libc.so.6"};
+  file.delayed = {"libc.so.6"};
   file.rpath = {"$ORIGIN"};
   file.runpath = {"$ORIGIN/../lib", "/opt"};
   file.nodeflib = file.nodelete = file.symbolic = true;

@@ -17,6 +17,7 @@ std::vector<FileRecord> full() {
   file.machine = "x86_64";
   file.soname = "";
   file.needed = {"libc.so.6", ""};
+  file.delayed = {""};
   file.rpath = {"$ORIGIN"};
   file.nodelete = true;
   file.version_needs = {{"libc.so.6", "GLIBC_2.17", {"puts", "exit"}}};

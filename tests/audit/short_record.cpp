@@ -118,8 +118,8 @@ FileRecord short_file(const std::string& path, const nlohmann::json& value) {
   std::vector<FatBinary> containers;
   std::vector<RuntimeCopy> copies;
   static const std::vector<std::string> further = {
-      "vendor",      "exported_stubs",      "nodeflib",     "symbolic", "nodelete", "unreadable",
-      "interpreter", "version_definitions", "version_needs"};
+      "vendor",      "exported_stubs",      "nodeflib",      "symbolic", "nodelete", "unreadable",
+      "interpreter", "version_definitions", "version_needs", "delayed"};
   for (const auto& [key, field] : value.items()) {
     if (key == "fat_binaries") {
       for (const auto& container : field) containers.push_back(short_fat_binary(container));
