@@ -18,6 +18,7 @@
 #include "fatbin.hpp"
 #include "find_bytes.hpp"
 #include "parallel.hpp"
+#include "pe.hpp"
 #include "ptx.hpp"
 #include "runtime_copies.hpp"
 #include "runtime_static/anchor.hpp"
@@ -223,52 +224,91 @@ class Claims {
   std::map<std::uint64_t, std::uint64_t> taken_;  // offset -> end, disjoint
 };
 
-bool holds_device_code_by_name(const ElfSection& section) {
-  return section.is_data() && (section.name == ".nv_fatbin" || section.name == "__nv_relfatbin");
+/// Loaded bytes that are no code, in a file of any format.
+struct DataPart {
+  Extent where;
+  std::optional<std::string> section;
+  bool constant = false;
+  enum class Holds { anything, fat_binaries, relocatable_fat_binaries, wrappers } holds = Holds::anything;
+};
+
+std::vector<DataPart> data_parts(const ElfLayout& layout) {
+  using Holds = DataPart::Holds;
+  std::vector<DataPart> parts;
+  for (const ElfSection& section : layout.sections) {
+    if (!section.is_data()) continue;
+    Holds holds = section.name == ".nv_fatbin"                   ? Holds::fat_binaries
+                  : section.name == "__nv_relfatbin"             ? Holds::relocatable_fat_binaries
+                  : section.name.starts_with(".nvFatBinSegment") ? Holds::wrappers
+                                                                 : Holds::anything;
+    parts.push_back({section.where, section.name, !section.is_writable(), holds});
+  }
+  if (!layout.sections.empty()) return parts;
+  for (const ElfSegment& segment : layout.segments) {
+    if (segment.is_load()) parts.push_back({segment.where, std::nullopt, segment.holds_constants(), Holds::anything});
+  }
+  return parts;
+}
+
+/// Names in a PE file have eight bytes, unless it keeps longer ones in a table.
+std::vector<DataPart> data_parts(const PeLayout& layout) {
+  using Holds = DataPart::Holds;
+  std::vector<DataPart> parts;
+  for (const PeSection& section : layout.sections) {
+    if (!section.is_data()) continue;
+    Holds holds = section.name.starts_with(".nv_fatb")   ? Holds::fat_binaries
+                  : section.name.starts_with("__nv_rel") ? Holds::relocatable_fat_binaries
+                  : section.name.starts_with(".nvFatBi") ? Holds::wrappers
+                                                         : Holds::anything;
+    parts.push_back({section.where, section.name, !section.is_writable(), holds});
+  }
+  return parts;
+}
+
+bool holds_device_code_by_name(const DataPart& part) {
+  return part.holds == DataPart::Holds::fat_binaries || part.holds == DataPart::Holds::relocatable_fat_binaries;
 }
 
 /// Fat binaries wherever they lie: sections by name first, then every other data section.
-void device_code(const Bytes& bytes, const ElfLayout& layout, const ReadOptions& options, FileRecord& record) {
+void device_code(const Bytes& bytes, const std::vector<DataPart>& parts, const ReadOptions& options,
+                 FileRecord& record) {
   struct Job {
-    Extent where;
-    FatbinPlace place;
-    std::optional<std::string> section;
+    DataPart part;
     std::vector<FatBinary> found;
     std::vector<Problem> problems;
   };
   std::vector<Job> jobs;
   Claims claims;
-  auto plan = [&](Extent where, FatbinPlace place, const std::optional<std::string>& section) {
-    for (Extent part : claims.take(where)) jobs.push_back({part, place, section, {}, {}});
+  auto plan = [&](DataPart part) {
+    for (Extent free : claims.take(part.where)) {
+      part.where = free;
+      jobs.push_back({part, {}, {}});
+    }
   };
-  for (const ElfSection& section : layout.sections) {
-    if (holds_device_code_by_name(section)) plan(section.where, FatbinPlace::named_section, section.name);
+  for (const DataPart& part : parts) {
+    if (holds_device_code_by_name(part)) plan(part);
   }
-  for (const ElfSection& section : layout.sections) {
-    if (section.is_data() && section.name.starts_with(".nvFatBinSegment")) {
-      for (Extent part : claims.take(section.where)) check_wrappers(bytes, part, record.problems);
-    }
+  for (const DataPart& part : parts) {
+    if (part.holds != DataPart::Holds::wrappers) continue;
+    for (Extent free : claims.take(part.where)) check_wrappers(bytes, free, record.problems);
   }
-  for (const ElfSection& section : layout.sections) {
-    if (section.is_data()) plan(section.where, FatbinPlace::any_data, section.name);
-  }
-  if (layout.sections.empty()) {
-    for (const ElfSegment& segment : layout.segments) {
-      if (segment.is_load()) plan(segment.where, FatbinPlace::any_data, std::nullopt);
-    }
+  for (const DataPart& part : parts) {
+    if (part.holds == DataPart::Holds::anything) plan(part);
   }
   // Large ones first, so that no core waits for another's last one.
   std::sort(jobs.begin(), jobs.end(), [](const Job& a, const Job& b) {
-    return std::pair(b.where.size, a.where.offset) < std::pair(a.where.size, b.where.offset);
+    return std::pair(b.part.where.size, a.part.where.offset) < std::pair(a.part.where.size, b.part.where.offset);
   });
   for_each_index(jobs.size(), [&](std::size_t i) {
-    Job& job = jobs[i];
-    job.found = read_fat_binaries(bytes, job.where, job.place, job.section, options, job.problems);
-    for (FatBinary& fat_binary : job.found) {
-      if (job.section == "__nv_relfatbin") fat_binary.loadable = false;
+    auto& [part, found, problems] = jobs[i];
+    auto place = holds_device_code_by_name(part) ? FatbinPlace::named_section : FatbinPlace::any_data;
+    found = read_fat_binaries(bytes, part.where, place, part.section, options, problems);
+    for (FatBinary& fat_binary : found) {
+      if (part.holds == DataPart::Holds::relocatable_fat_binaries) fat_binary.loadable = false;
     }
   });
-  std::sort(jobs.begin(), jobs.end(), [](const Job& a, const Job& b) { return a.where.offset < b.where.offset; });
+  std::sort(jobs.begin(), jobs.end(),
+            [](const Job& a, const Job& b) { return a.part.where.offset < b.part.where.offset; });
   for (Job& job : jobs) {
     std::move(job.found.begin(), job.found.end(), std::back_inserter(record.fat_binaries));
     std::move(job.problems.begin(), job.problems.end(), std::back_inserter(record.problems));
@@ -276,20 +316,13 @@ void device_code(const Bytes& bytes, const ElfLayout& layout, const ReadOptions&
 }
 
 /// Where names and ids of host code lie: constants, without the fat binaries among them.
-std::vector<Extent> host_data(const ElfLayout& layout, const std::vector<FatBinary>& fat_binaries) {
+std::vector<Extent> host_data(const std::vector<DataPart>& parts, const std::vector<FatBinary>& fat_binaries) {
   Claims claims;
   for (const FatBinary& fat_binary : fat_binaries) claims.take({fat_binary.offset, fat_binary.size});
   std::vector<Extent> data;
-  auto add = [&](Extent where) {
-    for (Extent part : claims.take(where)) data.push_back(part);
-  };
-  for (const ElfSection& section : layout.sections) {
-    if (section.is_data() && !section.is_writable() && !holds_device_code_by_name(section)) add(section.where);
-  }
-  if (layout.sections.empty()) {
-    for (const ElfSegment& segment : layout.segments) {
-      if (segment.is_load() && segment.holds_constants()) add(segment.where);
-    }
+  for (const DataPart& part : parts) {
+    if (!part.constant || holds_device_code_by_name(part)) continue;
+    for (Extent free : claims.take(part.where)) data.push_back(free);
   }
   std::sort(data.begin(), data.end(), [](const Extent& a, const Extent& b) { return a.offset < b.offset; });
   return data;
@@ -335,6 +368,25 @@ std::vector<ExportedStub> exported_stubs(const FileRecord& record,
   return found;
 }
 
+/// Names of kernels were read for the verdicts; the record holds them where they were asked for.
+void drop_kernels(FileRecord& record) {
+  for (FatBinary& fat_binary : record.fat_binaries) {
+    for (Image& image : fat_binary.images) image.kernels.clear();
+  }
+}
+
+std::size_t count_api(const std::vector<ExportedFunction>& functions) {
+  return static_cast<std::size_t>(std::count_if(functions.begin(), functions.end(),
+                                                [](const ExportedFunction& f) { return f.name.starts_with("cuda"); }));
+}
+
+bool holds_text(const Bytes& bytes, const MemoryView& view, std::string_view text) {
+  bool found = false;
+  const Needle needle{text, 0};
+  find_bytes(bytes, view.data, std::span(&needle, 1), [&](std::size_t, std::uint64_t) { found = true; });
+  return found;
+}
+
 /// The whole file, where it may be read: at most `limit` bytes.
 std::vector<std::uint8_t> read_whole(const Bytes& bytes, std::uint64_t limit) {
   std::vector<std::uint8_t> whole(std::min(bytes.size(), limit));
@@ -359,8 +411,9 @@ void read_elf(const Bytes& bytes, const ReadOptions& options, FileRecord& record
   std::optional<std::string> generation = elf_facts(slice, record, [&](const std::set<std::uint16_t>& versions) {
     return symbols_by_version(bytes, *layout, versions, record.problems);
   });
-  device_code(bytes, *layout, options, record);
-  MemoryView view = memory_view(bytes, *layout, host_data(*layout, record.fat_binaries));
+  const std::vector<DataPart> parts = data_parts(*layout);
+  device_code(bytes, parts, options, record);
+  MemoryView view = memory_view(bytes, *layout, host_data(parts, record.fat_binaries));
 
   // Symbols are read where they decide something: a large library has some 100,000.
   std::optional<std::vector<ExportedFunction>> exports;
@@ -373,32 +426,68 @@ void read_elf(const Bytes& bytes, const ReadOptions& options, FileRecord& record
   };
   RuntimeClues runtime_clues;
   runtime_clues.generation = generation;
-  runtime_clues.exported_api = [&] {
-    const auto& functions = read_exports();
-    return static_cast<std::size_t>(std::count_if(
-        functions.begin(), functions.end(), [](const ExportedFunction& f) { return f.name.starts_with("cuda"); }));
-  };
+  runtime_clues.exported_api = [&] { return count_api(read_exports()); };
   record.runtime_copies = runtime_copies(find_callback_tables(bytes, view, record.problems), record, runtime_clues);
 
   VendorClues vendor_clues;
   vendor_clues.exports = read_exports;
-  vendor_clues.holds_text = [&](std::string_view text) {
-    bool found = false;
-    const Needle needle{text, 0};
-    find_bytes(bytes, view.data, std::span(&needle, 1), [&](std::size_t, std::uint64_t) { found = true; });
-    return found;
-  };
+  vendor_clues.holds_text = [&](std::string_view text) { return holds_text(bytes, view, text); };
   constexpr std::string_view name("\0cuInit\0", 8);
   vendor_clues.names_driver_api = std::search(slice.begin(), slice.end(), name.begin(), name.end()) != slice.end();
   record.vendor = recognise_vendor(record, vendor_clues);
 
   if ((options.for_audit || options.kernels) && !record.vendor)
     record.exported_stubs = exported_stubs(record, read_exports);
-  if (!options.kernels) {
-    for (FatBinary& fat_binary : record.fat_binaries) {
-      for (Image& image : fat_binary.images) image.kernels.clear();
-    }
+  if (!options.kernels) drop_kernels(record);
+}
+
+std::string machine_name_of_pe(std::uint16_t machine) {
+  switch (machine) {
+    case 0x8664:
+      return "x86_64";
+    case 0xaa64:
+      return "aarch64";
+    case 0x14c:
+      return "x86";
+    default:
+      return fmt::format("PE machine {:#x}", machine);
   }
+}
+
+void read_pe(const Bytes& bytes, const ReadOptions& options, FileRecord& record) {
+  auto layout = read_pe_layout(bytes, record.problems);
+  if (!layout) return;
+  record.machine = machine_name_of_pe(layout->machine);
+  record.type = layout->is_dll ? "shared" : "executable";
+  record.soname = layout->export_name;
+  record.needed = layout->imports;
+  for (const std::string& name : layout->delayed_imports) {
+    if (std::find(record.needed.begin(), record.needed.end(), name) != record.needed.end()) continue;
+    record.needed.push_back(name);
+    record.delayed.push_back(name);
+  }
+  const std::vector<DataPart> parts = data_parts(*layout);
+  device_code(bytes, parts, options, record);
+  MemoryView view = memory_view(*layout, host_data(parts, record.fat_binaries));
+
+  std::optional<std::vector<ExportedFunction>> exports;
+  auto read_exports = [&]() -> const std::vector<ExportedFunction>& {
+    if (!exports) {
+      exports.emplace();
+      for (std::string& name : pe_exports(bytes, *layout)) exports->push_back({std::move(name), false});
+    }
+    return *exports;
+  };
+  RuntimeClues runtime_clues;
+  runtime_clues.exported_api = [&] { return count_api(read_exports()); };
+  runtime_clues.hybrid_loader = find_hybrid_loader(bytes, view);
+  record.runtime_copies = runtime_copies(find_callback_tables(bytes, view, record.problems), record, runtime_clues);
+
+  VendorClues vendor_clues;
+  vendor_clues.exports = read_exports;
+  vendor_clues.holds_text = [&](std::string_view text) { return holds_text(bytes, view, text); };
+  record.vendor = recognise_vendor(record, vendor_clues);
+  if (!options.kernels) drop_kernels(record);
 }
 
 /// One file or member that is no archive.
@@ -414,6 +503,9 @@ FileRecord read_one(const std::string& path, const Bytes& bytes, const ReadOptio
   } else if (magic == std::array<unsigned char, 4>{0x7f, 'E', 'L', 'F'}) {
     record.format = Format::elf;
     read_elf(bytes, options, record);
+  } else if (looks_like_pe(bytes)) {
+    record.format = Format::pe;
+    read_pe(bytes, options, record);
   } else if (looks_like_fatbin(bytes, all)) {
     record.format = Format::fatbin;
     record.fat_binaries =

@@ -230,7 +230,9 @@ void gpus(std::string& out, const FileRecord& file, const Ink& ink) {
   std::stable_sort(groups.begin(), groups.end(), [](const Group& a, const Group& b) { return a.support < b.support; });
   bool first = true;
   for (const Group& group : groups) {
-    std::string more = group.driver.empty() ? "" : fmt::format("  (driver {})", group.driver);
+    std::string more = group.driver.empty()
+                           ? ""
+                           : fmt::format("  ({}driver {})", file.format == Format::pe ? "Linux " : "", group.driver);
     if (group.support == Support::part) more = "  (some fat binaries have nothing for these)";
     line(out, first ? "gpus" : "", support_word(group.support, 7, ink) + group.gpus + more);
     first = false;
@@ -279,6 +281,7 @@ void inspect_file(std::string& out, const FileRecord& file, const ReadOptions& o
   if (file.soname) line(out, "soname", printable(*file.soname));
   if (file.vendor) line(out, "vendor", printable(file.vendor->name) + " (" + printable(file.vendor->evidence) + ")");
   if (!file.needed.empty()) line(out, "needs", join(file.needed, " "));
+  if (!file.delayed.empty()) line(out, "delayed", join(file.delayed, " "));
   if (!file.rpath.empty()) line(out, "rpath", join(file.rpath, ":"));
   if (!file.runpath.empty()) line(out, "runpath", join(file.runpath, ":"));
   runtime_copies(out, file);

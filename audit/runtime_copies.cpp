@@ -130,14 +130,14 @@ std::vector<CallbackTable> tables_at(const Bytes& bytes, const MemoryView& view,
   return tables;
 }
 
-/// Aligned 8-byte words in writable parts that hold one of `names`.
+/// Aligned 8-byte words that hold one of `names`, where pointers can be.
 std::set<std::uint64_t> slots_in_place(const Bytes& bytes, const MemoryView& view,
                                        const std::set<std::uint64_t>& names) {
   std::set<std::uint64_t> slots;
   std::uint64_t low = *names.begin(), high = *names.rbegin();
   std::vector<std::uint64_t> block(kBlock / 8);
   for (const MappedPart& part : view.parts) {
-    if (!part.writable) continue;
+    if (!part.holds_pointers) continue;
     std::uint64_t skip = (8 - part.address % 8) % 8;
     for (std::uint64_t at = skip; at + 8 <= part.where.size && slots.size() < kMaxHits;) {
       std::size_t want = std::min<std::uint64_t>(kBlock, part.where.size - at) & ~std::uint64_t{7};
@@ -226,19 +226,40 @@ MemoryView linked_view(const Bytes& bytes, const ElfLayout& layout) {
   return view;
 }
 
-/// libcudart.so.13, and libcudart-1f2e3d4c.so.13.0.96 as wheel tools rename it.
+std::string lower(std::string_view text) {
+  std::string result(text);
+  for (char& c : result) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return result;
+}
+
+/// "12" of cudart64_12.dll, and of cudart64_12-1f2e3d4c.dll as wheel tools rename it; empty for other names.
+std::string dll_version(std::string_view given) {
+  const std::string name = lower(given);
+  constexpr std::string_view stem = "cudart64_", end = ".dll";
+  if (!name.starts_with(stem) || !name.ends_with(end)) return {};
+  const std::string version = name.substr(stem.size(), name.size() - stem.size() - end.size());
+  const std::size_t digits = std::min(version.find_first_not_of("0123456789"), version.size());
+  if (digits < version.size() &&
+      (version[digits] != '-' || version.find_first_not_of("0123456789abcdef", digits + 1) != std::string::npos))
+    return {};
+  return version.substr(0, digits);
+}
+
+/// libcudart.so.13, and libcudart-1f2e3d4c.so.13.0.96 as wheel tools rename it; on Windows cudart64_13.dll.
 bool is_runtime_soname(std::string_view name) {
+  if (!dll_version(name).empty()) return true;
   if (!name.starts_with("libcudart")) return false;
   name.remove_prefix("libcudart"sv.size());
   if (name.starts_with('-')) name.remove_prefix(std::min(name.find_first_not_of("0123456789abcdef", 1), name.size()));
   return name == ".so" || name.starts_with(".so.");
 }
 
-/// Up to CUDA 10 the soname said the release; since then it says the major (11: always "11.0").
+/// Up to CUDA 10 the soname said the release, on Windows without the dot; since then it says the major (11: always
+/// "11.0", on Windows "110").
 std::optional<std::string> version_of_soname(const std::string& soname) {
-  std::size_t at = soname.find(".so.");
-  if (at == std::string::npos) return std::nullopt;
-  std::string version = soname.substr(at + 4);
+  std::string version = dll_version(soname);
+  if (version.size() >= 2) version.insert(version.size() - 1, ".");
+  if (std::size_t at = soname.find(".so."); at != std::string::npos) version = soname.substr(at + 4);
   int major = 0, minor = 0;
   char rest = 0;
   if (std::sscanf(version.c_str(), "%d.%d%c", &major, &minor, &rest) != 2 || major < 4 || major > 10)
@@ -251,6 +272,15 @@ std::optional<std::string> version_of_soname(const std::string& soname) {
 MemoryView memory_view(const Bytes& bytes, const ElfLayout& layout, std::vector<Extent> data) {
   MemoryView view = layout.type == ET_REL ? object_view(bytes, layout) : linked_view(bytes, layout);
   view.data = std::move(data);
+  return view;
+}
+
+MemoryView memory_view(const PeLayout& layout, std::vector<Extent> data) {
+  MemoryView view;
+  view.data = std::move(data);
+  view.pointers_in_place = true;  // constants too: the loader writes where the relocations say, whatever the section
+  for (const PeSection& section : layout.sections)
+    view.parts.push_back({layout.image_base + section.address, section.where, section.is_data()});
   return view;
 }
 
@@ -301,6 +331,19 @@ std::vector<CallbackTable> find_callback_tables(const Bytes& bytes, const Memory
                      static_cast<unsigned char>(kIds[i].bytes.front()), tables.size(), found[i])});
   }
   return tables;
+}
+
+std::optional<std::string> find_hybrid_loader(const Bytes& bytes, const MemoryView& view) {
+  // The name alone is in programs that look for the DLL themselves; the id of the export table that is asked of the
+  // driver lies beside it in each copy of the loader: cudart64_13.dll of 13.0 and 13.5, and published wheels.
+  constexpr std::string_view id = "\xdd\x9e\x98\xa4\xf4\x10\x48\x44\x99\xb0\xe2\xae\xb7\xb4\x32\xb5"sv;
+  constexpr std::string_view x64 = "nvcudart_hybrid64.dll\0"sv, arm64 = "nvcudart_hybrida64.dll\0"sv;
+  constexpr std::array<Needle, 3> needles = {{{id, 0}, {x64, x64.find('_')}, {arm64, arm64.find('_')}}};
+  std::array<bool, needles.size()> found{};
+  find_bytes(bytes, view.data, needles, [&](std::size_t i, std::uint64_t) { found[i] = true; });
+  if (!found[0] || !(found[1] || found[2])) return std::nullopt;
+  const std::string_view name = found[1] ? x64 : arm64;
+  return std::string(name.substr(0, name.size() - 1));
 }
 
 LevelReleases releases_of_level(int api_level) {
@@ -357,8 +400,14 @@ std::vector<RuntimeCopy> runtime_copies(const std::vector<CallbackTable>& tables
         copy.version = version_of_soname(*record.soname);
       copy.evidence = fmt::format("named {}, no callback table, {} exported functions of the API",
                                   record.soname.value_or(file_name), exported);
+      if (clues.hybrid_loader) copy.evidence += ", loader of " + *clues.hybrid_loader;
       copies.push_back(std::move(copy));
     }
+  } else if (clues.hybrid_loader) {
+    RuntimeCopy copy;
+    copy.kind = RuntimeCopyKind::driver_hybrid;
+    copy.evidence = "loader of " + *clues.hybrid_loader;
+    copies.push_back(std::move(copy));
   }
 
   // An object that is still to be linked carries the note, but the copy comes from the archive beside it.
@@ -384,7 +433,7 @@ std::vector<RuntimeCopy> runtime_copies(const std::vector<CallbackTable>& tables
     RuntimeCopy copy;
     copy.kind = RuntimeCopyKind::needs_shared;
     copy.version = version_of_soname(library);
-    copy.evidence = "NEEDED " + library;
+    copy.evidence = (record.format == Format::pe ? "imports " : "NEEDED ") + library;
     copies.push_back(std::move(copy));
   }
   return copies;

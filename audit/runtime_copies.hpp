@@ -12,6 +12,7 @@
 
 #include "bytes.hpp"
 #include "inspect_record.hpp"
+#include "pe.hpp"
 #include "slice.hpp"
 
 namespace cudeploy {
@@ -20,7 +21,7 @@ namespace cudeploy {
 struct MappedPart {
   std::uint64_t address = 0;
   Extent where;
-  bool writable = false;
+  bool holds_pointers = false;  ///< that are set when the file is loaded
 };
 
 /// What the search needs to know of a file of any format: what lies at an address, and where pointers go.
@@ -34,6 +35,8 @@ struct MemoryView {
 
 /// The view of an ELF file. `data` as above.
 MemoryView memory_view(const Bytes& bytes, const ElfLayout& layout, std::vector<Extent> data);
+/// The view of a PE file.
+MemoryView memory_view(const PeLayout& layout, std::vector<Extent> data);
 
 /// One callback table: where, how long, and the newest release that it names.
 struct CallbackTable {
@@ -45,6 +48,10 @@ struct CallbackTable {
 /// All callback tables, by address. Ids that contradict their number become a problem.
 std::vector<CallbackTable> find_callback_tables(const Bytes& bytes, const MemoryView& view,
                                                 std::vector<Problem>& problems);
+
+/// Windows, since CUDA 13: the driver's DLL that a loader in the place of the runtime opens; nothing where there is no
+/// such loader.
+std::optional<std::string> find_hybrid_loader(const Bytes& bytes, const MemoryView& view);
 
 /// Releases that a runtime with this API level can be, oldest first; empty for a level that is not known. With
 /// `open_ended` later releases are possible too.
@@ -58,6 +65,7 @@ LevelReleases releases_of_level(int api_level);
 struct RuntimeClues {
   std::optional<std::string> generation;      ///< of our note, "<CUDA major>_<anchor ABI>"
   std::function<std::size_t()> exported_api;  ///< counts exported functions named cuda…; called only where it matters
+  std::optional<std::string> hybrid_loader;   ///< as find_hybrid_loader
 };
 
 /// The rows of one file: record's path, type, soname, needs and version tables are read from `record`.

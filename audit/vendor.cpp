@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 
 namespace cudeploy {
 
@@ -84,6 +85,63 @@ constexpr Row kRows[] = {
     {"libnpps", "NPP", "libnpps", {}, kStubs12},
 };
 
+/// A DLL has no version nodes: its name in its own export directory is a row's, and it exports the row's function.
+struct DllRow {
+  std::string_view stem;  ///< of the name, in small letters: "cublas" of cublas64_12.dll
+  std::string_view product;
+  std::string_view exported;
+  std::string_view source;
+};
+
+constexpr std::string_view kWindows12 = "Python packages nvidia-*-cu12 of CUDA 12.9 for Windows";
+constexpr std::string_view kWindowsCudnn = "Python package nvidia-cudnn-cu12 9.28.0.42 for Windows";
+// All that some parts of cuDNN export is a C++ type of its own.
+constexpr std::string_view kCudnnType = "??0dualDataType_t@@QEAA@AEBW4cudnnDataType_t@@@Z";
+
+constexpr DllRow kDlls[] = {
+    {"cublas", "cuBLAS", "cublasCreate_v2", kWindows12},
+    {"cublaslt", "cuBLAS", "cublasLtCreate", kWindows12},
+    {"nvblas", "cuBLAS", "dgemm_", kWindows12},
+    {"cudart", "CUDA runtime", "cudaRuntimeGetVersion", kWindows12},
+    {"cufft", "cuFFT", "cufftGetVersion", kWindows12},
+    {"cufftw", "cuFFT", "fftw_plan_dft_1d", kWindows12},
+    {"curand", "cuRAND", "curandGetVersion", kWindows12},
+    {"cusolver", "cuSOLVER", "cusolverDnCreate", kWindows12},
+    {"cusolvermg", "cuSOLVER", "cusolverMgCreate", kWindows12},
+    {"cusparse", "cuSPARSE", "cusparseGetVersion", kWindows12},
+    {"nvjitlink", "nvJitLink", "nvJitLinkVersion", kWindows12},
+    {"nvrtc", "NVRTC", "nvrtcVersion", kWindows12},
+    {"nvrtc-builtins", "NVRTC", "getBuiltinHeader", kWindows12},
+    {"cupti", "CUPTI", "cuptiGetVersion", kWindows12},
+    {"checkpoint", "CUPTI", "cuptiCheckpointSave", kWindows12},
+    {"pcsamplingutil", "CUPTI", "CuptiUtilGetHeaderData", kWindows12},
+    {"nvperf_host", "CUPTI", "NVPW_InitializeHost", kWindows12},
+    {"nvperf_target", "CUPTI", "NVPW_InitializeTarget", kWindows12},
+    {"nvjpeg", "nvJPEG", "nvjpegDecode", kWindows12},
+    {"nvfatbin", "nvFatbin", "nvFatbinCreate", kWindows12},
+    {"nppc", "NPP", "nppGetLibVersion", kWindows12},
+    {"nppial", "NPP", "nppiAddC_8u_C1RSfs_Ctx", kWindows12},
+    {"nppicc", "NPP", "nppiRGBToGray_8u_C3C1R_Ctx", kWindows12},
+    {"nppidei", "NPP", "nppiSet_8u_C1R_Ctx", kWindows12},
+    {"nppif", "NPP", "nppiFilter_8u_C1R_Ctx", kWindows12},
+    {"nppig", "NPP", "nppiResize_8u_C1R_Ctx", kWindows12},
+    {"nppim", "NPP", "nppiDilate3x3_8u_C1R_Ctx", kWindows12},
+    {"nppist", "NPP", "nppiSum_8u_C1R_Ctx", kWindows12},
+    {"nppisu", "NPP", "nppiMalloc_8u_C1", kWindows12},
+    {"nppitc", "NPP", "nppiCompareC_8u_C1R_Ctx", kWindows12},
+    {"npps", "NPP", "nppsAddC_32f_Ctx", kWindows12},
+    {"cudnn", "cuDNN", "cudnnGetVersion", kWindowsCudnn},
+    {"cudnn_adv", "cuDNN", "cudnnAdvVersionCheck", kWindowsCudnn},
+    {"cudnn_cnn", "cuDNN", "cudnnCnnVersionCheck", kWindowsCudnn},
+    {"cudnn_graph", "cuDNN", "cudnnGraphVersionCheck", kWindowsCudnn},
+    {"cudnn_ops", "cuDNN", "cudnnOpsVersionCheck", kWindowsCudnn},
+    {"cudnn_ext", "cuDNN", "cudnnCausalConv1dForward", kWindowsCudnn},
+    {"cudnn_engines_precompiled", "cuDNN", kCudnnType, kWindowsCudnn},
+    {"cudnn_engines_runtime_compiled", "cuDNN", kCudnnType, kWindowsCudnn},
+    {"cudnn_engines_tensor_ir", "cuDNN", kCudnnType, kWindowsCudnn},
+    {"cudnn_heuristic", "cuDNN", kCudnnType, kWindowsCudnn},
+};
+
 // Core of the driver API: in the drivers 535, in the stubs of 11.8, 12.4 and 13.0 and in cuda.h since CUDA 4.
 constexpr std::array<std::string_view, 5> kDriverApi = {"cuInit", "cuDriverGetVersion", "cuCtxGetCurrent",
                                                         "cuModuleLoadData", "cuLaunchKernel"};
@@ -123,6 +181,17 @@ std::optional<Vendor> recognise_driver(const FileRecord& record, std::string_vie
   return std::nullopt;
 }
 
+/// "cublas" of cublas64_12.dll, "nvrtc" of nvrtc64_120_0.alt.dll, "nvjitlink" of nvJitLink_120_0.dll.
+std::string dll_stem(std::string_view name) {
+  std::string stem(name);
+  for (char& c : stem) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  for (const std::string_view end : {".dll", ".alt"}) {
+    if (stem.ends_with(end)) stem.resize(stem.size() - end.size());
+  }
+  stem.resize(stem.find_last_not_of("0123456789._") + 1);
+  return stem;
+}
+
 }  // namespace
 
 std::string_view library_stem(std::string_view soname) {
@@ -138,8 +207,29 @@ std::string_view library_stem(std::string_view soname) {
   return stem;
 }
 
+namespace {
+
+bool is_stand_in(const FileRecord& record) {
+  return std::any_of(record.runtime_copies.begin(), record.runtime_copies.end(),
+                     [](const RuntimeCopy& copy) { return copy.kind == RuntimeCopyKind::stand_in; });
+}
+
+std::optional<Vendor> recognise_dll(const FileRecord& record, const VendorClues& clues) {
+  if (!record.soname || is_stand_in(record)) return std::nullopt;
+  const std::string stem = dll_stem(*record.soname);
+  for (const DllRow& row : kDlls) {
+    if (row.stem == stem && exports_function(clues, row.exported))
+      return Vendor{Vendor::Role::toolkit, std::string(row.product),
+                    fmt::format("calls itself {}, exports {}", *record.soname, row.exported)};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
 std::optional<Vendor> recognise_vendor(const FileRecord& record, const VendorClues& clues) {
   if (record.type != "shared") return std::nullopt;
+  if (record.format == Format::pe) return recognise_dll(record, clues);
   std::string_view stem = record.soname ? library_stem(*record.soname) : std::string_view{};
   if (auto driver = recognise_driver(record, stem, clues)) return driver;
   for (const Row& row : kRows) {
@@ -151,9 +241,7 @@ std::optional<Vendor> recognise_vendor(const FileRecord& record, const VendorClu
     }
     for (const std::string& node : record.version_definitions) {
       if (node != row.node && library_stem(node) != row.node) continue;
-      bool stand_in = std::any_of(record.runtime_copies.begin(), record.runtime_copies.end(),
-                                  [](const RuntimeCopy& copy) { return copy.kind == RuntimeCopyKind::stand_in; });
-      if (stand_in) return std::nullopt;
+      if (is_stand_in(record)) return std::nullopt;
       return Vendor{Vendor::Role::toolkit, std::string(row.product),
                     fmt::format("soname {}, version node {}", *record.soname, node)};
     }

@@ -21,8 +21,9 @@ packages_for() {
     pack) echo dpkg-dev file ;;
     # the judges of the tests (other linkers, readers and checkers than ours), and what makes their fixtures
     test)
-      echo binutils clang clang-format elfutils gfortran git libgmock-dev libgtest-dev lld make meson mold patchelf \
-        libtree python3 python3-dev python3-jsonschema python3-pip python3-setuptools python3-wheel rpm shellcheck \
+      echo binutils clang clang-format elfutils gfortran git libgmock-dev libgtest-dev lld llvm make meson mold \
+        patchelf libtree python3 python3-dev python3-jsonschema python3-pip python3-setuptools python3-wheel rpm \
+        shellcheck \
         zip ;;
     # the long tests: other machines' code, costs, the static checker, a bare Debian
     all) echo clang-tidy curl debootstrap g++-11 g++-aarch64-linux-gnu qemu-user valgrind ;;

@@ -14,7 +14,7 @@ from pathlib import Path
 # its own. What reads and what judges meet only in the inspect record.
 READING = [
     ["bytes", "inspect_record", "parallel"],
-    ["archive", "find_bytes", "payload", "ptx", "record_codec", "slice"],
+    ["archive", "find_bytes", "payload", "pe", "ptx", "record_codec", "slice"],
     ["cubin", "runtime_copies", "vendor"],
     ["fatbin"],
     ["binary"],
