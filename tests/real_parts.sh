@@ -10,8 +10,10 @@
 #   nvcc-<x.y>          compiler, headers and runtime of CUDA x.y in nvidia/cu13 (13.0, 13.5)
 #   cudart-<x.y>        libcudart_static.a, libcudart.so and headers of CUDA x.y (12.0 to 13.5), x86-64
 #   cudart-aarch64-13.0 the same for aarch64, with the crt headers
+#   cudart-windows-<x.y>  cudart.lib, cudart_static.lib and cudart64_*.dll of CUDA x.y for Windows (12.0 to 13.5)
 #   cuobjdump-13.5      NVIDIA's lister
 #   tileiras-13.5       what nvcc 13.5 calls for CUDA Tile, nvidia/cu13/bin/tileiras
+#   cuobjdump-windows-13.5  the same for Windows, which reads PE files and runs under wine
 #   cuda-11.8 cuda-12.4 Debian's non-free toolkit, unpacked: usr/bin/nvcc, usr/lib/x86_64-linux-gnu, …
 #   libcuda-535         the real driver library, usr/lib/x86_64-linux-gnu/nvidia/current/libcuda.so.1
 #   lief-1.0            a LIEF of today for this machine's Python, lief/
@@ -35,10 +37,15 @@ cannot() {
 python_packages() {
   directory=$1 machine=$2
   shift 2
+  case $machine in
+    win_*) platforms="--platform $machine" ;;
+    *) platforms="--platform manylinux_2_28_$machine --platform manylinux_2_27_$machine
+      --platform manylinux_2_17_$machine --platform manylinux2014_$machine" ;;
+  esac
   python3 -m pip --version > /dev/null 2>&1 || cannot "python3 has no pip"
+  # shellcheck disable=SC2086
   PIP_ROOT_USER_ACTION=ignore python3 -m pip install --quiet --no-deps --only-binary :all: --python-version 3.11 \
-    --platform "manylinux_2_28_$machine" --platform "manylinux_2_27_$machine" --platform "manylinux_2_17_$machine" \
-    --platform "manylinux2014_$machine" --target "$directory" "$@" >&2 || cannot "the Python index did not give: $*"
+    $platforms --target "$directory" "$@" >&2 || cannot "the Python index did not give: $*"
 }
 
 # The machine's own apt sources as "uri suite" of its main archive (the first entry that is no security or
@@ -89,6 +96,9 @@ make_part() {
     cudart-aarch64-13.0)
       python_packages "$2" aarch64 nvidia-cuda-runtime==13.0.96 nvidia-cuda-crt==13.0.88 ;;
     tileiras-13.5) python_packages "$2" x86_64 'nvidia-cuda-tileiras==13.5.*' ;;
+    cudart-windows-12.*) python_packages "$2" win_amd64 "nvidia-cuda-runtime-cu12==${1#cudart-windows-}.*" ;;
+    cudart-windows-13.*) python_packages "$2" win_amd64 "nvidia-cuda-runtime==${1#cudart-windows-}.*" ;;
+    cuobjdump-windows-13.5) python_packages "$2" win_amd64 'nvidia-cuda-cuobjdump==13.5.*' ;;
     cuobjdump-13.5) python_packages "$2" x86_64 'nvidia-cuda-cuobjdump==13.5.*' ;;
     cuda-11.8)
       debian_packages "$2" bookworm "main contrib non-free" nvidia-cuda-toolkit nvidia-cuda-dev libcudart11.0 libnvvm4 ;;
