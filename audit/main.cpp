@@ -3,12 +3,14 @@
 // that could not be read). The highest wins, and all other files are always done.
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -70,11 +72,14 @@ std::string lower_first(std::string text) {
   return text;
 }
 
+bool is_terminal(int descriptor) {
+  const char* terminal = std::getenv("TERM");
+  return isatty(descriptor) != 0 && (terminal == nullptr || std::strcmp(terminal, "dumb") != 0);
+}
+
 bool colour(int descriptor) {
   const char* no_colour = std::getenv("NO_COLOR");
-  const char* terminal = std::getenv("TERM");
-  return (no_colour == nullptr || *no_colour == '\0') && isatty(descriptor) != 0 &&
-         (terminal == nullptr || std::strcmp(terminal, "dumb") != 0);
+  return (no_colour == nullptr || *no_colour == '\0') && is_terminal(descriptor);
 }
 
 /// A report that somebody else waits for is whole or not there.
@@ -108,13 +113,55 @@ void write_whole(const std::string& path, const std::string& text) {
   }
 }
 
+/// One line on a terminal while work goes on for more than a second; never in a pipe or a log. Gone when the work ends.
+class ProgressLine {
+ public:
+  ~ProgressLine() {
+    if (shown_) fmt::print(stderr, "\r\x1b[K");
+  }
+
+  void show(std::size_t done, std::size_t all, const std::string& path) {
+    const auto now = std::chrono::steady_clock::now();
+    if (now < next_) return;
+    next_ = now + std::chrono::milliseconds(200);
+    winsize window{};
+    const std::size_t width = ioctl(STDERR_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 0 ? window.ws_col : 80;
+    std::string text = fmt::format("{} of {} files read, now ", done, all);
+    const std::string name = printable(path);
+    const std::size_t room = width > text.size() + 2 ? width - text.size() - 2 : 0;
+    if (name.size() <= room) {
+      text += name;
+    } else {  // the end of a path says most; not in the middle of a letter
+      std::size_t from = name.size() - room;
+      while (from < name.size() && (static_cast<unsigned char>(name[from]) & 0xc0) == 0x80) ++from;
+      text += name.substr(from);
+    }
+    fmt::print(stderr, "\r{}\x1b[K", text);
+    std::fflush(stderr);
+    shown_ = true;
+  }
+
+ private:
+  std::chrono::steady_clock::time_point next_ = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+  bool shown_ = false;
+};
+
 // ---- inspect ------------------------------------------------------------------------------------------------
 
-WorkerLimits worker_limits(const ReadOptions& options) {
+WorkerLimits worker_limits(const ReadOptions& options, ProgressLine& line) {
   WorkerLimits limits;
+  if (is_terminal(STDERR_FILENO))
+    limits.progress = [&line](std::size_t done, std::size_t all, const std::string& path) {
+      line.show(done, all, path);
+    };
   // Headers are read in milliseconds, whatever the size; payloads take time with their size.
   if (options.payloads || options.kernels || options.for_audit) limits.per_mebibyte = std::chrono::milliseconds(1000);
   return limits;
+}
+
+InspectRecord read_paths(const std::vector<std::string>& paths, const ReadOptions& options) {
+  ProgressLine line;
+  return inspect_paths(paths, options, PackageLimits(), worker_limits(options, line));
 }
 
 /// 2 when a file could not be read, and says so where standard output is not in the way.
@@ -133,7 +180,7 @@ int inspect(const InspectArguments& arguments) {
   ReadOptions options;
   options.payloads = arguments.payloads;
   options.kernels = arguments.kernels;
-  InspectRecord record = inspect_paths(arguments.paths, options, PackageLimits(), worker_limits(options));
+  InspectRecord record = read_paths(arguments.paths, options);
   int code = tell_unreadable(record);
   for (const FileRecord& file : record.files)
     if (!file.problems.empty()) code = std::max(code, found);
@@ -312,7 +359,7 @@ int audit(const AuditArguments& arguments) {
   }
   ReadOptions options;
   options.for_audit = true;
-  if (!to_read.empty()) merge(record, inspect_paths(to_read, options, PackageLimits(), worker_limits(options)));
+  if (!to_read.empty()) merge(record, read_paths(to_read, options));
   code = std::max(code, tell_unreadable(record));
 
   std::vector<Bundle> bundles = bundles_of(record);

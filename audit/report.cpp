@@ -206,6 +206,47 @@ void device_code(std::string& out, const FileRecord& file) {
   }
 }
 
+/// What each architecture costs, in bytes as they lie and in hundredths of the file. Images of a concatenated entry are
+/// compressed together: each has its share by plain size, and the number is marked.
+void sizes(std::string& out, const FileRecord& file) {
+  struct Cost {
+    double bytes = 0;
+    bool shared = false;
+  };
+  std::map<std::tuple<int, std::uint32_t, std::string>, Cost> costs;
+  for (const FatBinary& container : file.fat_binaries) {
+    std::uint64_t left = container.size, plain = 0;
+    for (const Image& image : container.images) {
+      if (image.stored_size) left -= std::min(left, *image.stored_size);
+      if (image.group) plain += image.size.value_or(0);
+    }
+    for (const Image& image : container.images) {
+      Cost& cost = costs[{static_cast<int>(image.kind), image.arch.value_or(0), image_name(image)}];
+      if (image.stored_size) cost.bytes += static_cast<double>(*image.stored_size);
+      if (!image.group || plain == 0) continue;
+      cost.bytes +=
+          static_cast<double>(left) * static_cast<double>(image.size.value_or(0)) / static_cast<double>(plain);
+      cost.shared = true;
+    }
+  }
+  if (costs.size() < 2 || file.size == 0) return;
+  std::string row;
+  bool first = true;
+  const auto flush = [&] {
+    if (!row.empty()) line(out, first ? "sizes" : "", row);
+    first = first && row.empty();
+    row.clear();
+  };
+  for (const auto& [key, cost] : costs) {
+    const std::string text = fmt::format("{}: {}{}, {:.0f} %", printable(std::get<2>(key)), cost.shared ? "about " : "",
+                                         bytes_text(static_cast<std::uint64_t>(cost.bytes)),
+                                         100 * cost.bytes / static_cast<double>(file.size));
+    if (!row.empty() && columns(row) + 3 + columns(text) > 80) flush();
+    row += (row.empty() ? "" : " · ") + text;
+  }
+  flush();
+}
+
 /// GPUs by what they get and which driver it takes.
 void gpus(std::string& out, const FileRecord& file, const Ink& ink) {
   struct Group {
@@ -228,6 +269,14 @@ void gpus(std::string& out, const FileRecord& file, const Ink& ink) {
     it->gpus += (it->gpus.empty() ? "" : " ") + to_string(gpu.target);
   }
   std::stable_sort(groups.begin(), groups.end(), [](const Group& a, const Group& b) { return a.support < b.support; });
+  // Who picks a build by the driver alone gets one that the GPU is too old for.
+  for (const Gpu& gpu : known_gpus()) {
+    const Support now = support(coverage(file, gpu.target));
+    if (now != Support::native && now != Support::jit) continue;
+    const auto floor = driver_floor(file, gpu.target);
+    line(out, "oldest gpu", describe(gpu.target) + (floor ? ", driver " + floor->text() : ""));
+    break;
+  }
   bool first = true;
   for (const Group& group : groups) {
     std::string more = group.driver.empty()
@@ -286,6 +335,7 @@ void inspect_file(std::string& out, const FileRecord& file, const ReadOptions& o
   if (!file.runpath.empty()) line(out, "runpath", join(file.runpath, ":"));
   runtime_copies(out, file);
   device_code(out, file);
+  sizes(out, file);
   gpus(out, file, ink);
   if (file.exported_stubs && !file.exported_stubs->empty()) {
     line(out, "kernel stubs", plural(file.exported_stubs->size(), "stub") + " visible to other objects");

@@ -226,11 +226,21 @@ class Pool {
         if (!workers_[i].task) give(workers_[i]);
       if (busy() == 0 && waiting_.empty()) break;
       listen();
+      tell_progress();
     }
     return std::move(readings_);
   }
 
  private:
+  void tell_progress() {
+    if (!limits_.progress) return;
+    const auto reading =
+        std::find_if(workers_.begin(), workers_.end(), [](const Worker& worker) { return worker.task.has_value(); });
+    if (reading == workers_.end()) return;
+    limits_.progress(tasks_.size() - waiting_.size() - busy(), tasks_.size(),
+                     reading->item ? reading->item->path : tasks_[*reading->task].path);
+  }
+
   struct Waiting {
     std::size_t task;
     std::uint64_t skip;
@@ -299,6 +309,7 @@ class Pool {
       sockets.push_back({worker.socket, POLLIN, 0});
       if (worker.task) next = std::min(next, worker.deadline);
     }
+    if (limits_.progress) next = std::min(next, now + std::chrono::milliseconds(200));
     auto wait = std::chrono::duration_cast<std::chrono::milliseconds>(std::max(next - now, Clock::duration::zero()));
     int ready = poll(sockets.data(), sockets.size(), static_cast<int>(wait.count()) + 1);
     if (ready < 0 && errno != EINTR)

@@ -46,7 +46,9 @@ struct WorkerLimits {
   std::uint64_t memory = std::uint64_t{1} << 30;  ///< bytes of data (RLIMIT_DATA) per worker
   std::chrono::milliseconds silence{60'000};      ///< a worker that says nothing for so long is stopped,
   std::chrono::milliseconds per_mebibyte{0};      ///< plus so much for each MiB of the item it is at
-  unsigned deaths = 8;                            ///< per task; then the rest of the package is given up
+  /// Called in the parent some times a second: files done, all of them, and one that is being read.
+  std::function<void(std::size_t done, std::size_t all, const std::string& path)> progress = {};
+  unsigned deaths = 8;  ///< per task; then the rest of the package is given up
 };
 
 /// What was read of one task.

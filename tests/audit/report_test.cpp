@@ -53,6 +53,37 @@ TEST(InspectText, OneFactPerLine) {
   EXPECT_NE(inspect_text(record, ReadOptions(), true).find('\x1b'), std::string::npos);
 }
 
+TEST(InspectText, SaysWhatEachArchitectureCosts) {
+  InspectRecord record;
+  FileRecord file = library();
+  file.size = 10000;
+  file.fat_binaries.resize(1);
+  file.fat_binaries[0].images = {image(ImageKind::cubin, 80), image(ImageKind::cubin, 90), image(ImageKind::cubin, 90)};
+  for (Image& each : file.fat_binaries[0].images) each.stored_size = 1024;
+  record.files = {file};
+  EXPECT_TRUE(has_line(inspect_text(record, ReadOptions(), false),
+                       "  sizes         sm_80: 1.0 KiB, 10 % · sm_90: 2.0 KiB, 20 %"));
+  // Compressed together: shares of what the container takes, by plain size.
+  record.files[0].fat_binaries[0].size = 4000;
+  for (Image& each : record.files[0].fat_binaries[0].images) {
+    each.stored_size.reset();
+    each.group = 16;
+    each.size = each.arch == 80u ? 6000 : 1000;
+  }
+  EXPECT_TRUE(has_line(inspect_text(record, ReadOptions(), false),
+                       "  sizes         sm_80: about 2.9 KiB, 30 % · sm_90: about 1000 B, 10 %"));
+  // One architecture costs what the device code costs.
+  record.files[0].fat_binaries[0].images.resize(1);
+  EXPECT_EQ(inspect_text(record, ReadOptions(), false).find("  sizes"), std::string::npos);
+}
+
+TEST(InspectText, SaysTheOldestGpuBesideTheDriver) {
+  InspectRecord record;
+  record.files = {library()};
+  EXPECT_TRUE(has_line(inspect_text(record, ReadOptions(), false), "  oldest gpu    8.0 (Ampere), driver 580.65.06"))
+      << inspect_text(record, ReadOptions(), false);
+}
+
 TEST(InspectText, AHostileNameIsShownNotObeyed) {
   InspectRecord record;
   record.files = {library()};

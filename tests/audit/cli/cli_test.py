@@ -8,6 +8,7 @@ import lzma
 import os
 import pathlib
 import shutil
+import signal
 import struct
 import subprocess
 import tarfile
@@ -343,6 +344,55 @@ class Reports(Cli):
             seen = os.read(ours, 1 << 16)
             os.close(ours)
             self.assertEqual(b"\x1b" in seen, coloured, environment)
+
+
+    def progress(self, terminal):
+        """What inspect says on standard error of work that is held up for more than a second."""
+        for i in range(4):
+            self.write(f"d/{i}.tar.gz", tar({"zeros": bytes(60 << 20), f"in{i}.ptx": PTX}))
+        try:
+            ours, theirs = os.openpty() if terminal else os.pipe()
+        except OSError as error:
+            self.skipTest(f"no pseudo-terminal here: {error}")
+        seen, process = b"", subprocess.Popen([CUDEPLOY, "inspect", "d"], cwd=self.root, stdout=subprocess.DEVNULL,
+                                              stderr=theirs, env={"TERM": "xterm"})
+        os.close(theirs)
+        os.set_blocking(ours, False)
+        children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        workers = []
+        while not workers and process.poll() is None:
+            try:
+                workers = [int(word) for word in children.read_text().split()]
+            except OSError:
+                pass
+        for worker in workers:
+            os.kill(worker, signal.SIGSTOP)
+        until = time.monotonic() + (20 if terminal else 1.5)
+        while b"files read" not in seen and time.monotonic() < until:
+            seen += self.pending(ours)
+            time.sleep(0.05)
+        for worker in workers:
+            os.kill(worker, signal.SIGCONT)
+        while process.poll() is None:
+            seen += self.pending(ours)
+            time.sleep(0.05)
+        seen += self.pending(ours)
+        os.close(ours)
+        self.assertEqual(process.returncode, 0)
+        return seen.decode()
+
+    @staticmethod
+    def pending(descriptor):
+        try:
+            return os.read(descriptor, 1 << 16)
+        except OSError:  # nothing yet, or the other end is closed
+            return b""
+
+    def test_long_work_is_told_on_a_terminal_only(self):
+        seen = self.progress(terminal=True)
+        self.assertRegex(seen, r"\r\d of 4 files read, now d/\d\.tar\.gz")
+        self.assertTrue(seen.endswith("\r\x1b[K"), repr(seen[-40:]))
+        self.assertEqual(self.progress(terminal=False), "")
 
 
 class SavedRecords(Cli):
