@@ -1,0 +1,59 @@
+// PE headers and tables, and the search for runtimes behind them. The last byte of the input chooses whether the file
+// shrank since it was opened.
+#include "pe.hpp"
+
+#include <cstdlib>
+
+#include "runtime_copies.hpp"
+
+namespace {
+
+/// A file that is shorter than it was when it was opened.
+class Shrunk final : public cudeploy::Bytes {
+ public:
+  Shrunk(const cudeploy::Bytes& bytes, std::uint64_t lost) : bytes_(bytes), lost_(lost) {}
+  std::uint64_t size() const override { return bytes_.size() + lost_; }
+  std::size_t read(std::uint64_t offset, std::span<std::byte> out) const override { return bytes_.read(offset, out); }
+
+ private:
+  const cudeploy::Bytes& bytes_;
+  std::uint64_t lost_;
+};
+
+void require(bool holds) {
+  if (!holds) std::abort();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace cudeploy;
+  const MemoryBytes memory({reinterpret_cast<const std::byte*>(data), size});
+  const Shrunk bytes(memory, size != 0 && data[size - 1] & 1 ? 5000 : 0);
+  std::vector<Problem> problems;
+  if (!looks_like_pe(bytes)) return 0;
+  const auto layout = read_pe_layout(bytes, problems);
+  require(layout || !problems.empty());
+  if (!layout) return 0;
+  std::vector<Extent> constants;
+  for (const PeSection& section : layout->sections) {
+    require(bytes.holds(section.where));
+    if (section.is_data() && !section.is_writable()) constants.push_back(section.where);
+  }
+  for (const auto* names : {&layout->imports, &layout->delayed_imports}) {
+    require(names->size() <= 1024);
+    for (const std::string& name : *names) require(!name.empty() && name.size() <= 260);
+  }
+  require(pe_exports(bytes, *layout).size() <= 1 << 16);
+  const MemoryView view = memory_view(*layout, constants);
+  FileRecord record;
+  record.format = Format::pe;
+  record.type = "shared";
+  record.soname = layout->export_name;
+  record.needed = layout->imports;
+  RuntimeClues clues;
+  clues.hybrid_loader = find_hybrid_loader(bytes, view);
+  clues.exported_api = [&] { return pe_exports(bytes, *layout).size(); };
+  runtime_copies(find_callback_tables(bytes, view, problems), record, clues);
+  return 0;
+}
