@@ -21,6 +21,7 @@ case $part in
     ln -s "$folder/usr/include" "$root/include"
     ln -s "$folder/usr/lib/x86_64-linux-gnu" "$root/lib64"
     ln -s "$debian/libdevice" "$root/nvvm/libdevice"
+    ln -s "$folder/usr/lib/x86_64-linux-gnu" "$root/nvvm/lib64"
     for tool in "$folder"/usr/bin/* "$debian/bin/cicc" "$debian/bin/crt"; do
       [ "${tool##*/}" = nvcc ] || ln -s "$tool" "$root/bin/${tool##*/}"
     done
@@ -86,4 +87,17 @@ if "$root/bin/nvcc" --help | grep -q -e --concat; then
 else
   output_lacks --concat
 fi
-echo "covered: CUDA $version"
+
+# Device code that is optimised across files at the device link, where the linker finds its compiler.
+lto=
+if [ -e "$root/nvvm/lib64/libnvvm.so" ]; then
+  must_pass configure "$CUDEPLOY_SOURCE/examples/separable_compilation" "$work/device_lto" -DGPUS="$gpus" \
+    -DCMAKE_BUILD_TYPE=Release -DCMAKE_INTERPROCEDURAL_OPTIMIZATION=ON
+  must_pass cmake --build "$work/device_lto" --verbose
+  output_has lto_80 -dlto 'audit --stage link'
+  must_pass "$work/device_lto/separable_compilation"
+  must_pass "$CUDEPLOY_PREFIX/bin/cudeploy" inspect "$work/device_lto/separable_compilation"
+  output_has unified
+  lto=', device LTO too'
+fi
+echo "covered: CUDA $version$lto"

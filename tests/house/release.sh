@@ -1,6 +1,6 @@
 #!/bin/sh
 # The command goes into containers that have nothing, so what is released has to need nothing. This makes the release
-# packages, audits them with the command that is in them, and runs it where there is no libc.
+# packages, audits them with the command that is in them, and runs it where there is no libc, and in an older Debian.
 #
 #   sh tests/house/release.sh CUDEPLOY_TO_JUDGE_WITH FOLDER         77 and a reason where something is missing
 set -eu
@@ -60,3 +60,18 @@ rm -rf "$made"
 if [ "$(id -u)" = 0 ]; then "$@" new /made; else "$@" new "$made"; fi
 grep -q 'project(made ' "$made/CMakeLists.txt"
 echo "$(stat -c %s "$command") bytes"
+
+echo "== in a bare Debian 11"
+old=$folder/debian11
+code=0
+sh "$root/tests/house/debootstrap.sh" bullseye "$old" || code=$?
+[ "$code" != 77 ] || exit 0
+[ "$code" = 0 ] || exit "$code"
+grep -q '^11' "$old/etc/debian_version"
+cp "$command" "$old/usr/local/bin/cudeploy"
+chroot "$old" cudeploy --version
+# Its programs are read, judged, and found to need nothing but their system.
+chroot "$old" cudeploy inspect /bin/sh /usr/lib/x86_64-linux-gnu/libc.so.6 > "$folder/seen"
+grep -q 'needs  *libc.so.6' "$folder/seen" || { echo "error: /bin/sh was not read:"; cat "$folder/seen"; exit 1; }
+chroot "$old" cudeploy audit /bin/sh
+rm -rf "$old"
