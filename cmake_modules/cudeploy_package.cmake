@@ -14,7 +14,8 @@ A bundle that is audited before it exists, and again when it is finished.
 ``TARGETS``
   Installed into ``bin`` and the library folder, together with the shared libraries that they need and that the
   target machine may lack; never driver libraries (they belong to the machine's driver) nor the C and C++ runtimes.
-  Where libcudart is among them, NVIDIA's licence text goes along.
+  Where libcudart is among them, NVIDIA's licence text goes along. Targets with different CUDA runtimes, of which one is a
+  library, are an error.
   Default: nothing is installed here; the project's own install() rules decide.
 ``GENERATORS``
   Default: what CPACK_GENERATOR says, else ``TGZ``, and ``DEB`` where dpkg is there.
@@ -40,6 +41,7 @@ Reads the CPACK_ variables that are set before the call and calls include(CPack)
 include_guard(GLOBAL)
 include("${CMAKE_CURRENT_LIST_DIR}/nearest_word.cmake")
 include("${CMAKE_CURRENT_LIST_DIR}/cudeploy_audit.cmake")
+include("${CMAKE_CURRENT_LIST_DIR}/runtime_agreement.cmake")
 
 function(cudeploy_package)
   list(APPEND CMAKE_MESSAGE_CONTEXT "cudeploy_package")
@@ -78,6 +80,7 @@ function(cudeploy_package)
     set(arg_POLICY default)
   endif()
   _cudeploy_policy_file(cudeploy_package policy policy_file "${arg_POLICY}")
+  _cudeploy_check_package_agreement("${arg_TARGETS}")
   _cudeploy_install_targets("${arg_TARGETS}")
 
   if(arg_GENERATORS)

@@ -57,6 +57,25 @@ two states in one process [mixed-runtime]\n  hint: give both the same: cudeploy_
   endforeach()
 endfunction()
 
+# _cudeploy_check_package_agreement(<targets>): a library meets every program and library that it is packaged with; two
+# programs never meet.
+function(_cudeploy_check_package_agreement targets)
+  foreach(library IN LISTS targets)
+    get_target_property(type "${library}" TYPE)
+    get_target_property(mode "${library}" CUDEPLOY_RUNTIME)
+    if(type STREQUAL "EXECUTABLE" OR NOT mode OR mode STREQUAL "none")
+      continue()
+    endif()
+    foreach(target IN LISTS targets)
+      get_target_property(other "${target}" CUDEPLOY_RUNTIME)
+      if(other AND NOT other STREQUAL "none" AND NOT other STREQUAL mode)
+        message(FATAL_ERROR "cudeploy_package: ${target} has the ${other} CUDA runtime, ${library} in the same package the ${mode} one: \
+two states in one process [mixed-runtime]\n  hint: give both the same: cudeploy_link_runtime(${library} ${other})")
+      endif()
+    endforeach()
+  endforeach()
+endfunction()
+
 # The runtime that the compiler links into a shared library which no function of cudeploy was told of: shared or static;
 # empty for all that has none of its own.
 function(_cudeploy_compilers_runtime result target)
