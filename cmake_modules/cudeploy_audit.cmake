@@ -20,7 +20,7 @@ Judges a target after it was linked: would it run where it is meant to?
   What is wanted, whatever the policy says. Default: what the policy says, else what :command:`cudeploy_device_code` was
   told.
 
-The audit is a step of its own (``<target>_audit``, part of ``all``) that runs when the file or the policy changed, and again
+The audit is a step of its own (``<target>_audit``, part of ``all``) that runs when the file, the policy or what is asked changed, and again
 when it failed, without linking again. The file stays where it is. The report lies beside the target, as
 ``<file>.audit.json``. Search paths are judged as they will be installed. The target ``cudeploy_audit_all`` runs
 the audits of all targets. A second call with the same values does nothing; with other values it is an error.
@@ -87,13 +87,16 @@ function(cudeploy_audit target)
   set(folder "${CMAKE_CURRENT_BINARY_DIR}/cudeploy/audit/$<CONFIG>")
   set(stamp "${folder}/${target}.ok")
   set(report "$<TARGET_FILE:${target}>.audit.json")
+  # Make looks at files only: what is asked is one.
+  file(GENERATE OUTPUT "${folder}/${target}.wanted"
+    CONTENT "${install_rpath}\n${policy}\n${gpus_option}\n${driver_option}\n${fail_on}\n" TARGET "${target}")
   add_custom_command(
     OUTPUT "${stamp}"
     COMMAND "${CMAKE_COMMAND}" -E make_directory "${folder}"
     COMMAND cudeploy::cudeploy audit --stage link "--install-rpath=${install_rpath}" --policy "${policy}"
             "${gpus_option}" "${driver_option}" --fail-on ${fail_on} --format json --output "${report}" "$<TARGET_FILE:${target}>"
     COMMAND "${CMAKE_COMMAND}" -E touch "${stamp}"
-    DEPENDS "${target}" "$<TARGET_FILE:cudeploy::cudeploy>" ${policy_file}
+    DEPENDS "${target}" "$<TARGET_FILE:cudeploy::cudeploy>" "${folder}/${target}.wanted" ${policy_file}
     COMMENT "Auditing ${target}"
     COMMAND_EXPAND_LISTS VERBATIM)
   add_custom_target(${target}_audit ALL DEPENDS "${stamp}")

@@ -111,6 +111,8 @@ function(cudeploy_embed_fatbin target)
   if(CMAKE_CUDA_HOST_COMPILER)
     list(APPEND options "--compiler-bindir=${CMAKE_CUDA_HOST_COMPILER}")
   endif()
+  # Make looks at files only: the options are one.
+  _cudeploy_write_if_changed("${fatbin}.options" "${options}\n")
   set(includes "$<TARGET_PROPERTY:${target},INCLUDE_DIRECTORIES>")
   set(definitions "$<TARGET_PROPERTY:${target},COMPILE_DEFINITIONS>")
   add_custom_command(
@@ -118,7 +120,7 @@ function(cudeploy_embed_fatbin target)
     COMMAND "${CMAKE_CUDA_COMPILER}" -fatbin ${options}
             "$<$<BOOL:${includes}>:-I$<JOIN:${includes},;-I>>" "$<$<BOOL:${definitions}>:-D$<JOIN:${definitions},;-D>>"
             --generate-dependencies-with-compile --dependency-output "${fatbin}.d" -o "${fatbin}" "${compiled}"
-    DEPENDS ${sources} ${compiled}
+    DEPENDS ${sources} ${compiled} "${fatbin}.options"
     DEPFILE "${fatbin}.d"
     COMMENT "Compiling device code ${arg_NAME}"
     COMMAND_EXPAND_LISTS VERBATIM)

@@ -12,7 +12,8 @@ cudeploy=$CUDEPLOY_PREFIX/bin/cudeploy
 SOURCE_DATE_EPOCH=1700000000
 export SOURCE_DATE_EPOCH
 
-must_pass configure "$CUDEPLOY_SOURCE/examples/one_program" "$work/ninja" -DGPUS='80;90;120' -DCMAKE_BUILD_TYPE=Release
+cp -R "$CUDEPLOY_SOURCE/examples/one_program" "$work/source"
+must_pass configure "$work/source" "$work/ninja" -DGPUS='80;90;120' -DCMAKE_BUILD_TYPE=Release
 must_pass cmake --build "$work/ninja"
 output_has 'Auditing one_program'
 [ -s "$work/ninja/one_program.audit.json" ] || { echo "no report beside the program"; exit 1; }
@@ -20,7 +21,7 @@ output_has 'Auditing one_program'
 must_pass cmake --build "$work/ninja"
 output_lacks 'Linking' 'Auditing'
 # A changed program is judged again.
-touch "$CUDEPLOY_SOURCE/examples/one_program/main.cpp"
+touch "$work/source/main.cpp"
 must_pass cmake --build "$work/ninja"
 output_has 'Auditing one_program'
 
@@ -66,9 +67,15 @@ must_pass env -i "$(find "$work/root" -name one_program -type f)"
 # The same bytes from another build folder, with other make files and another umask.
 umask 077
 generator='Unix Makefiles'
-must_pass configure "$CUDEPLOY_SOURCE/examples/one_program" "$work/make" -DGPUS='80;90;120' -DCMAKE_BUILD_TYPE=Release
+must_pass configure "$work/source" "$work/make" -DGPUS='80;90;120' -DCMAKE_BUILD_TYPE=Release
 must_pass cmake --build "$work/make"
 output_has 'Auditing one_program'
+# Other wishes are judged again, with Make as with Ninja.
+must_pass configure "$work/source" "$work/make" -DGPUS='80;90;100;120'
+must_pass cmake --build "$work/make"
+output_has 'Auditing one_program'
+must_pass configure "$work/source" "$work/make" -DGPUS='80;90;120'
+must_pass cmake --build "$work/make"
 must_pass sh -c "cd '$work/make' && cpack -G TGZ -B '$work/again'"
 must_pass cmp "$tgz" "$(echo "$work"/again/*.tar.gz)"
 echo "one_program: built, audited, packed, moved and run"
