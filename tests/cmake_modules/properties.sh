@@ -31,6 +31,37 @@ output_has 'nothing for 7.5 (Turing)'
 must_fail sh -c "cd '$work/wanted/build' && cpack"
 output_has 'nothing for 7.5 (Turing)' 'no package is made'
 no_package "$work/wanted/build"
+# All audits have one name; a policy that changes is heard without linking again.
+must_fail cmake --build "$work/wanted/build" --target cudeploy_audit_all
+output_has 'nothing for 7.5 (Turing)'
+output_lacks Linking
+echo 'gpus = [80]' > "$work/wanted/build/policy.toml"
+must_pass cmake --build "$work/wanted/build" --target cudeploy_audit_all
+output_has 'Auditing by_policy'
+output_lacks Linking
+
+# Two runtimes of different kinds in one package: refused when the project is configured, with both names.
+mkdir -p "$work/mixed"
+cat > "$work/mixed/CMakeLists.txt" << 'LISTS'
+cmake_minimum_required(VERSION 3.24)
+project(mixed LANGUAGES CXX)
+find_package(cudeploy 1.0 REQUIRED COMPONENTS audit)
+if(TARGET cudeploy::runtime)
+  message(FATAL_ERROR "a component that nobody asked for")
+endif()
+find_package(cudeploy 1.0 REQUIRED COMPONENTS runtime)
+if(NOT TARGET cudeploy::runtime)
+  message(FATAL_ERROR "a second find_package brings no runtime")
+endif()
+file(WRITE "${CMAKE_BINARY_DIR}/main.cpp" "int main() {}\n")
+add_executable(host "${CMAKE_BINARY_DIR}/main.cpp")
+cudeploy_link_runtime(host unified)
+add_library(opened MODULE "${CMAKE_BINARY_DIR}/main.cpp")
+cudeploy_link_runtime(opened shared)
+cudeploy_package(TARGETS host opened)
+LISTS
+must_fail configure "$work/mixed" "$work/mixed/build"
+output_has 'host has the unified CUDA runtime, opened in the same package the shared one' mixed-runtime 'hint:'
 
 # A plugin with a version script of its own, set after the call: GNU ld would refuse a second one.
 mkdir -p "$work/anchor"
@@ -40,14 +71,17 @@ project(anchor LANGUAGES CXX)
 find_package(cudeploy 1.0 REQUIRED)
 file(WRITE "${CMAKE_BINARY_DIR}/plugin.cpp" "#include <cuda_runtime_api.h>\nextern \"C\" int plugin() { return cudaGetLastError(); }\n")
 file(WRITE "${CMAKE_BINARY_DIR}/plugin.map" "{ global: plugin; local: *; };\n")
-foreach(name IN ITEMS scripted plain)
+foreach(name IN ITEMS scripted linked plain)
   add_library(${name} MODULE "${CMAKE_BINARY_DIR}/plugin.cpp")
   cudeploy_link_runtime(${name} unified)
 endforeach()
 target_link_options(scripted PRIVATE "LINKER:--version-script=${CMAKE_BINARY_DIR}/plugin.map")
+target_link_libraries(linked PRIVATE "-Wl,-version-script=${CMAKE_BINARY_DIR}/plugin.map")
+cudeploy_rpath(plain OVERRIDABLE no)
+install(TARGETS plain scripted LIBRARY DESTINATION lib)
 LISTS
 must_pass configure "$work/anchor" "$work/anchor/build"
-output_has 'scripted: ANCHOR hidden, since its link options carry a version script'
+output_has 'scripted: ANCHOR hidden, since its link options carry a version script' 'linked: ANCHOR hidden'
 output_lacks 'plain: ANCHOR hidden'
 must_pass cmake --build "$work/anchor/build"
 nm -D --with-symbol-versions "$work/anchor/build/libplain.so" > "$work/anchor/plain"
@@ -55,3 +89,9 @@ nm -D --with-symbol-versions "$work/anchor/build/libscripted.so" > "$work/anchor
 grep -q 'cudeploy_anchor@@CUDEPLOY_' "$work/anchor/plain" || { echo "no anchor in libplain.so"; exit 1; }
 if grep -q cudeploy_anchor "$work/anchor/scripted"; then echo "an anchor in libscripted.so"; exit 1; fi
 readelf -nW "$work/anchor/build/libscripted.so" | grep -q cudeploy || { echo "no note in libscripted.so"; exit 1; }
+
+# A search path that LD_LIBRARY_PATH does not come before, where that is asked for.
+must_pass cmake --install "$work/anchor/build" --prefix "$work/anchor/prefix"
+readelf -dW "$work/anchor/prefix/lib/libplain.so" > "$log"
+output_has '(RPATH)' 'ORIGIN'
+output_lacks '(RUNPATH)'
