@@ -111,8 +111,8 @@ function(_cudeploy_warn_gpus function target gpus ptx driver)
   endforeach()
   if(jit)
     list(JOIN jit " " jit)
-    message(WARNING "${function}: ${target}: ${jit} in PTX has no machine code in GPUS: there the driver compiles when the program \
-is first started (JIT)\n  hint: ${jit} in GPUS too")
+    message(WARNING "${function}: ${target}: ${jit} in PTX has no machine code in GPUS: there a driver at least as \
+new as the toolkit compiles when the program is first started (JIT)\n  hint: ${jit} in GPUS too")
   endif()
   _cudeploy_toolkit_driver(oldest)
   if(driver AND oldest AND driver VERSION_LESS oldest)

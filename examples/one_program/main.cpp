@@ -31,7 +31,8 @@ int main() {
   const cudaError_t error = cudaGetDeviceCount(&gpus);
   if (driver == 0 || error == cudaErrorNoDevice || (error == cudaSuccess && gpus == 0)) {
     std::printf("no GPU to compute on: %s\n",
-                driver == 0 ? "this machine has no NVIDIA driver" : "the driver finds none");
+                driver == 0 ? "this machine has no NVIDIA driver; install the one of its GPU"
+                            : "the driver finds none; look whether this machine or container is given one");
     return 0;
   }
   if (error == cudaErrorInsufficientDriver) {

@@ -15,8 +15,8 @@ int main() {
   std::printf("CUDA runtime %d.%d from %s\n", runtime / 1000, runtime % 1000 / 10, file.dli_fname);
 
   int gpus = 0;
-  if (cudaGetDeviceCount(&gpus) != cudaSuccess || gpus == 0) {
-    std::printf("no GPU to compute on\n");
+  if (const cudaError_t none = cudaGetDeviceCount(&gpus); none != cudaSuccess || gpus == 0) {
+    std::printf("no GPU to compute on: %s\n", cudaGetErrorString(none));
     return 0;
   }
   std::vector<float> numbers(1000, 3.0f);
