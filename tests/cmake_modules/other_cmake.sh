@@ -3,14 +3,18 @@
 # argument is a version of the Python package "cmake".
 work=$1 version=$2
 here=$(cd "$(dirname "$0")" && pwd)
-part=$(sh "$CUDEPLOY_SOURCE/tests/real_parts.sh" "cmake-$version")
+part=$(sh "$CUDEPLOY_SOURCE/tests/real_parts.sh" "cmake-$version") || exit $?
 PATH=$part/cmake/data/bin:$PATH
 export PATH
 rm -rf "$work"
 mkdir -p "$work"
-cmake --version | head -n 1
+case $(cmake --version | head -n 1) in
+  "cmake version $version."*) ;;
+  *) echo "found $(cmake --version | head -n 1), expected $version"; exit 1 ;;
+esac
 sh "$here/properties.sh" "$work/properties" &&
   sh "$here/arguments.sh" "$work/arguments" &&
   sh "$here/in_tree.sh" "$work/in_tree" &&
+  sh "$here/embed_fatbin.sh" "$work/embed_fatbin" &&
   sh "$here/../examples/one_program.sh" "$work/one_program" &&
   sh "$here/../examples/breaking.sh" "$work/breaking"

@@ -3,7 +3,7 @@
 # that one, whatever else is installed. Arguments: work folder, real part that holds the toolkit.
 work=$1 part=$2
 here=$(cd "$(dirname "$0")" && pwd)
-folder=$(sh "$CUDEPLOY_SOURCE/tests/real_parts.sh" "$part")
+folder=$(sh "$CUDEPLOY_SOURCE/tests/real_parts.sh" "$part") || exit $?
 rm -rf "$work"
 mkdir -p "$work"
 # shellcheck source=tests/cmake_modules/expect.sh
@@ -40,7 +40,7 @@ if [ "$part" = cuda-11.8 ]; then
     command -v "g++-$old" > /dev/null && break
     old=
   done
-  [ -n "$old" ] || skip "CUDA 11.8 needs g++ 11 or older"
+  [ -n "$old" ] || { echo "CUDA 11.8 needs g++ 11 or older, and none is here"; exit 1; }
   CUDAHOSTCXX=$(command -v "g++-$old")
   export CUDAHOSTCXX
 fi
@@ -61,6 +61,50 @@ must_pass "$work/one_program/one_program"
 output_has "CUDA runtime of this program: $version"
 must_pass "$work/two_plugins/two_plugins"
 output_has 'one CUDA runtime state'
+
+# Kernels with names that others can see, in a library: their stubs are hidden, whatever this compiler does by itself.
+mkdir "$work/stubs"
+cat > "$work/stubs/CMakeLists.txt" << 'LISTS'
+cmake_minimum_required(VERSION 3.24)
+project(stubs LANGUAGES CXX CUDA)
+find_package(cudeploy 1.0 REQUIRED)
+file(WRITE "${CMAKE_BINARY_DIR}/k.cu" "__global__ void plain() {}\ntemplate <class T> __global__ void typed(T) {}\n"
+  "__attribute__((visibility(\"default\"))) void launch() { plain<<<1, 1>>>(); typed<<<1, 1>>>(1); }\n")
+add_library(bare SHARED "${CMAKE_BINARY_DIR}/k.cu")
+set_target_properties(bare PROPERTIES CUDA_ARCHITECTURES 80)
+add_library(ours SHARED "${CMAKE_BINARY_DIR}/k.cu")
+cudeploy_target(ours GPUS 80)
+LISTS
+must_pass configure "$work/stubs" "$work/stubs/build"
+must_pass cmake --build "$work/stubs/build"
+nm -D --defined-only "$work/stubs/build/libours.so" > "$log"
+output_has launch
+output_lacks plain typed
+case $version in
+  13.*) ;;
+  *)
+    must_fail "$CUDEPLOY_PREFIX/bin/cudeploy" audit --fail-on warning "$work/stubs/build/libbare.so"
+    output_has exported-kernel-stub
+    ;;
+esac
+
+# The real driver library, where there is no GPU: what is wrong, and what to do.
+if [ ! -e /dev/nvidiactl ]; then
+  driver=$(sh "$CUDEPLOY_SOURCE/tests/real_parts.sh" libcuda-535) || exit $?
+  with_driver="env LD_LIBRARY_PATH=$driver/usr/lib/x86_64-linux-gnu/nvidia/current"
+  case $version in
+    13.*)
+      # shellcheck disable=SC2086
+      must_fail $with_driver "$work/one_program/one_program"
+      output_has 'CUDA version of the driver: 12.2' 'the driver is too old for this program' 'install a newer driver'
+      ;;
+    *)
+      # shellcheck disable=SC2086
+      must_pass $with_driver "$work/one_program/one_program"
+      output_has 'CUDA version of the driver: 12.2' 'the driver finds none; look whether'
+      ;;
+  esac
+fi
 
 # For new drivers alone, the images of all GPUs share one compressed stream, where the toolkit can write it.
 mkdir "$work/concat"
