@@ -54,6 +54,14 @@ output_has libcompanion.so
 prepare driver-bundled
 fails_pack driver-bundled libcuda.so.1
 
+# What comes into the package behind the first audit, the second one sees.
+prepare late-driver
+must_pass cmake --build "$build"
+must_fail pack
+output_has driver-bundled libcuda.so.1 'error:' 'hint:'
+output_lacks 'no package is made'
+no_package "$packages"
+
 stub=
 for folder in lib64/stubs lib/stubs targets/x86_64-linux/lib/stubs; do
   [ ! -f "$CUDEPLOY_TOOLKIT/$folder/libcuda.so" ] || stub=$CUDEPLOY_TOOLKIT/$folder/libcuda.so
@@ -65,7 +73,16 @@ else
   echo "not tried: stub-driver-bundled (this toolkit has no stub of the driver)"
 fi
 
-# Compiler and headers of one toolkit with the runtime of another: refused before anything is built.
+# Compiler, headers and runtime that are not of one toolkit: refused before anything is built.
+include=$(sed -n 's/^CUDEPLOY_CUDA_INCLUDE_DIR:PATH=//p' "$build/CMakeCache.txt")
+mkdir "$work/headers"
+ln -s "$include"/* "$work/headers"
+rm "$work/headers/cuda_runtime_api.h"
+sed 's/^\(#define CUDART_VERSION  *\)[0-9]*/\112990/' "$include/cuda_runtime_api.h" > "$work/headers/cuda_runtime_api.h"
+rm -rf "$build"
+must_fail configure "$here/breaking" "$build" -DCUDEPLOY_CUDA_INCLUDE_DIR="$work/headers"
+output_has toolkit-mixed "$work/headers" 'headers 12.99' "$CUDEPLOY_TOOLKIT" 'hint:'
+no_package "$build"
 if other=$(sh "$CUDEPLOY_SOURCE/tests/real_parts.sh" cudart-13.5); then
   archive=$(find "$other" -name libcudart_static.a)
   rm -rf "$build"

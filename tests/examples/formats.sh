@@ -43,6 +43,11 @@ for format in $formats; do
   must_pass env -i "$(find "$root" -name shared_runtime -type f)"
   output_has "CUDA runtime" "from $root/"
   same "libcudart in $file" "$(sha256sum "$(find "$root" -name 'libcudart.so.*' -type f)" | cut -d ' ' -f 1)" "$original"
+  # Unpacked at another place, it is the same; dpkg and rpm keep their own notes.
+  second="$work/second root of $format"
+  mkdir -p "$second"
+  must_pass "unpack_$format" "$work/packages-two/$file" "$second"
+  must_pass diff -r --exclude=var "$root" "$second"
   [ -n "$(find "$root" -name NVIDIA-CUDA-EULA.txt)" ] || { echo "no licence in $file"; exit 1; }
 done
 # What a Debian and an RPM package say of the driver and of the toolkit.
@@ -64,10 +69,12 @@ project(depends VERSION 1.0 LANGUAGES CXX)
 find_package(cudeploy 1.0 REQUIRED)
 file(WRITE "${CMAKE_BINARY_DIR}/main.cpp" "int main() {}\n")
 add_executable(depends "${CMAKE_BINARY_DIR}/main.cpp")
+install(FILES "${ARCHIVE}" DESTINATION lib)
 set(CPACK_DEBIAN_PACKAGE_DEPENDS "libc6")
 cudeploy_package(TARGETS depends DRIVER_DEPENDS)
 LISTS
-must_pass configure "$work/depends" "$work/depends/build" -DCUDAToolkit_ROOT="$CUDEPLOY_TOOLKIT"
+archive=$(find -L "$CUDEPLOY_TOOLKIT/lib64" "$CUDEPLOY_TOOLKIT/lib" -maxdepth 1 -name libcudart_static.a 2> /dev/null | head -n 1)
+must_pass configure "$work/depends" "$work/depends/build" -DCUDAToolkit_ROOT="$CUDEPLOY_TOOLKIT" -DARCHIVE="$archive"
 must_pass cmake --build "$work/depends/build"
 must_pass sh -c "cd '$work/depends/build' && cpack -G DEB"
 dpkg-deb --info "$work/depends/build/depends-1.0-Linux.deb" > "$log"
@@ -79,5 +86,9 @@ if command -v rpmbuild > /dev/null; then
   output_has 'libcuda.so.1()(64bit)'
   rpm -qp --recommends "$work/depends/build/depends-1.0-Linux.rpm" > "$log" 2>&1
   output_lacks libcuda
+  # rpm would by default rewrite static archives; NVIDIA's stays as it is.
+  mkdir "$work/depends/root"
+  must_pass unpack_RPM "$work/depends/build/depends-1.0-Linux.rpm" "$work/depends/root"
+  must_pass cmp "$archive" "$(find "$work/depends/root" -name libcudart_static.a)"
 fi
 echo "formats: $formats"
