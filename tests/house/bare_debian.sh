@@ -79,7 +79,16 @@ if [ "$code" != 2 ] || ! grep -q 'apt-get install.* liblief-dev' "$bare/opt/with
 fi
 
 echo "== the quickstart"
-chroot "$bare" env -i "$@" sh /opt/cudeploy/examples/quickstart.sh
+chroot "$bare" env -i "$@" sh /opt/cudeploy/examples/quickstart.sh > "$bare/opt/first-run" 2>&1 || {
+  cat "$bare/opt/first-run"
+  exit 1
+}
+cat "$bare/opt/first-run"
+for text in 'NVIDIA Software License Agreement' 'Auditing one_program' 'audit passed' '^clean (policy default, stage package)' \
+  'CUDA runtime of this program: 13\.0' 'CUDA version of the driver: ' 'native' 'JIT'; do
+  grep -q "$text" "$bare/opt/first-run" || { echo "error: expected in the output: $text"; exit 1; }
+done
+[ -e /dev/nvidiactl ] || grep -q 'no GPU to compute on: this machine has no NVIDIA driver' "$bare/opt/first-run"
 echo "== again: all is there"
 start=$(date +%s)
 chroot "$bare" env -i "$@" sh /opt/cudeploy/examples/quickstart.sh > "$bare/opt/second-run" 2>&1 || {
@@ -88,6 +97,18 @@ chroot "$bare" env -i "$@" sh /opt/cudeploy/examples/quickstart.sh > "$bare/opt/
 }
 seconds=$(($(date +%s) - start))
 echo "second run: $seconds s"
-[ "$seconds" -lt 60 ] || { echo "error: the second run takes $seconds s, expected less than 60"; exit 1; }
+echo "== with a toolkit that is named: nothing is fetched"
+chroot "$bare" env -i "$@" sh /opt/cudeploy/examples/quickstart.sh --toolkit /opt/cudeploy/build/toolkit/parts/nvcc-13.0/nvidia/cu13 \
+  > "$bare/opt/named-toolkit" 2>&1 || {
+  tail -n 40 "$bare/opt/named-toolkit"
+  exit 1
+}
+for run in second-run named-toolkit; do
+  if ! grep -q 'nothing changed since' "$bare/opt/$run" || grep -E 'fetching|installing from' "$bare/opt/$run"; then
+    echo "error: expected that nothing is built, fetched or installed again:"
+    cat "$bare/opt/$run"
+    exit 1
+  fi
+done
 leave
 rm -rf "$bare"
