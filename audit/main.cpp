@@ -85,7 +85,7 @@ bool colour(int descriptor) {
 /// A report that somebody else waits for is whole or not there.
 void write_whole(const std::string& path, const std::string& text) {
   auto fail = [&](const char* what) {
-    throw Failure(fmt::format("{}: error: {}: {}", path, what, std::strerror(errno)));
+    throw Failure(fmt::format("{}: error: {}: {}", printable(path), what, std::strerror(errno)));
   };
   struct stat status {};
   bool special = stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode);  // a pipe, /dev/stderr
@@ -198,13 +198,39 @@ bool is_marked_record(const Bytes& bytes, std::string_view mark) {
   return letters.find("cudeploy/inspect/") != letters.npos;
 }
 
+/// The first byte that is not blank; editors and scripts leave any number of empty lines in front.
+std::optional<std::byte> first_letter(const Bytes& bytes) {
+  constexpr std::uint64_t block = 4096;
+  for (std::uint64_t at = 0; at < bytes.size(); at += block)
+    for (const std::byte byte : bytes.copy({at, block}))
+      if (byte != std::byte{' '} && (byte < std::byte{9} || byte > std::byte{13})) return byte;
+  return std::nullopt;
+}
+
+/// Whether a JSON document follows our schema; one that breaks off is taken by its words. Of the document nothing is
+/// kept: it may be somebody else's, and of any size.
+bool is_inspect_record(std::string_view text) {
+  using Json = nlohmann::ordered_json;
+  const Json top = Json::parse(
+      text,
+      [](int depth, Json::parse_event_t event, Json& part) {
+        return depth == 0 || (depth == 1 && (event != Json::parse_event_t::key || part == "schema"));
+      },
+      false);
+  if (top.is_discarded())
+    return text.find("cudeploy/inspect/") != text.npos || text.find("cudeploy\\/inspect\\/") != text.npos;
+  const auto schema = top.find("schema");
+  return schema != top.end() && schema->is_string() &&
+         schema->get_ref<const std::string&>().starts_with("cudeploy/inspect/");
+}
+
 /// A saved inspect record is told by its content: JSON with our schema. Null for any other file.
 std::optional<InspectRecord> saved_record(const std::string& path) {
   constexpr std::uint64_t largest = std::uint64_t{1} << 30;  // bytes
   std::string why;
   auto bytes = FileBytes::open(path, why);
   if (bytes == nullptr || bytes->size() > largest) return std::nullopt;  // reading it will tell
-  std::vector<std::byte> head = bytes->copy({0, 64});
+  const std::vector<std::byte> head = bytes->copy({0, 4});
   // An editor's or shell's mark before the text would make a plain file of it, and a plain file is clean.
   const std::string_view start(reinterpret_cast<const char*>(head.data()), head.size());
   for (const std::string_view mark : {"\xef\xbb\xbf{", "\xff\xfe{", "\xfe\xff"})
@@ -213,25 +239,21 @@ std::optional<InspectRecord> saved_record(const std::string& path) {
           fmt::format("{}: error: is meant to be an inspect record, but begins with a byte order mark: expected UTF-8 "
                       "without one\nhint: let cudeploy write the file: cudeploy inspect --format json PATH > FILE",
                       printable(path)));
-  auto is_space = [](std::byte byte) {
-    return byte == std::byte{' '} || (byte >= std::byte{9} && byte <= std::byte{13});
-  };
-  auto first = std::find_if_not(head.begin(), head.end(), is_space);
-  if (first == head.end() || *first != std::byte{'{'}) return std::nullopt;
+  if (first_letter(*bytes) != std::byte{'{'}) return std::nullopt;
   std::vector<std::byte> content = bytes->copy({0, bytes->size()});
   std::string_view text(reinterpret_cast<const char*>(content.data()), content.size());
-  if (text.find("cudeploy/inspect/") == text.npos) return std::nullopt;
+  if (!is_inspect_record(text)) return std::nullopt;
   auto value = nlohmann::ordered_json::parse(text, nullptr, false);
   if (value.is_discarded())
     throw Failure(
         fmt::format("{}: error: is meant to be an inspect record, but is no whole JSON document\n"
                     "hint: write it again with cudeploy inspect --format json",
-                    path));
-  if (!value.is_object() || !value.contains("schema")) return std::nullopt;
+                    printable(path)));
   try {
     return inspect_record_from_json(value);
   } catch (const std::exception& error) {
-    throw Failure(fmt::format("{}: error: {}\nhint: write it again with this version of cudeploy", path, error.what()));
+    throw Failure(fmt::format("{}: error: {}\nhint: write it again with this version of cudeploy", printable(path),
+                              printable(error.what())));
   }
 }
 
@@ -249,18 +271,24 @@ void tell_unnamed_kernels(const std::string& path, const InspectRecord& record) 
 }
 
 /// Puts the second record behind the first. What both say is there once; where they say different things of one path,
-/// nobody knows which of them ships.
-void merge(InspectRecord& into, InspectRecord&& record) {
+/// nobody knows which of them ships: 2, and the first is judged with all the others.
+int merge(InspectRecord& into, InspectRecord&& record) {
+  const auto content = [](const FileRecord& file) {
+    return to_json(file).dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  };
   std::map<std::string, std::vector<std::string>> known, added;
-  for (const FileRecord& file : into.files) known[file.path].push_back(to_json(file).dump());
+  for (const FileRecord& file : into.files) known[file.path].push_back(content(file));
   for (const FileRecord& file : record.files)
-    if (known.contains(file.path)) added[file.path].push_back(to_json(file).dump());
-  for (const auto& [path, said] : added)
-    if (known[path] != said)
-      throw Failure(
-          fmt::format("{}: error: is in two of the inputs, with different content\nhint: judge them one by one, or "
-                      "write each record with cudeploy inspect --format json --kernels",
-                      printable(path)));
+    if (known.contains(file.path)) added[file.path].push_back(content(file));
+  int code = clean;
+  for (const auto& [path, said] : added) {
+    if (known[path] == said) continue;
+    code = failed;
+    fmt::print(stderr,
+               "{}: error: is in two of the inputs, with different content\nhint: judge them one by one, or write each "
+               "record with cudeploy inspect --format json --kernels\n",
+               printable(path));
+  }
   std::erase_if(record.files, [&](const FileRecord& file) { return added.contains(file.path); });
   std::erase_if(record.bundles, [&](const BundleRecord& bundle) {
     return std::any_of(into.bundles.begin(), into.bundles.end(), [&](const BundleRecord& other) {
@@ -274,6 +302,7 @@ void merge(InspectRecord& into, InspectRecord&& record) {
   std::move(record.bundles.begin(), record.bundles.end(), std::back_inserter(into.bundles));
   std::stable_sort(into.bundles.begin(), into.bundles.end(),
                    [](const BundleRecord& a, const BundleRecord& b) { return a.name < b.name; });
+  return code;
 }
 
 std::vector<Bundle> bundles_of(const InspectRecord& record) {
@@ -348,7 +377,7 @@ int audit(const AuditArguments& arguments) {
     try {
       if (auto saved = saved_record(path)) {
         tell_unnamed_kernels(path, *saved);
-        merge(record, std::move(*saved));
+        code = std::max(code, merge(record, std::move(*saved)));
       } else {
         to_read.push_back(path);
       }
@@ -359,7 +388,7 @@ int audit(const AuditArguments& arguments) {
   }
   ReadOptions options;
   options.for_audit = true;
-  if (!to_read.empty()) merge(record, read_paths(to_read, options));
+  if (!to_read.empty()) code = std::max(code, merge(record, read_paths(to_read, options)));
   code = std::max(code, tell_unreadable(record));
 
   std::vector<Bundle> bundles = bundles_of(record);

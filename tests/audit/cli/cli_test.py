@@ -441,6 +441,13 @@ class SavedRecords(Cli):
             self.assertEqual(result.returncode, 2, content[:4])
             self.assertIn("saved: error: ", result.stderr)
             self.assertIn(words, result.stderr)
+        plain = self.run_it("audit", "a.ptx")
+        for content in [b"\n" * 5000 + saved, saved.replace(b"cudeploy/inspect/1", b"cudeploy\\/inspect\\/1"),
+                        saved.replace(b"cudeploy/inspect/1", b"\\u0063udeploy/inspect/1")]:
+            self.write("saved", content)
+            self.assertEqual(self.run_it("audit", "saved").stdout, plain.stdout, content[:40])
+        self.write("saved", saved.replace(b"cudeploy/inspect/1", b"cudeploy\\/inspect\\/1")[:-9])
+        self.assertIn("no whole JSON document", self.run_it("audit", "saved").stderr)
         self.write("other.gz", gzip.compress(b"text"))
         self.assertEqual(self.run_it("audit", "other.gz").returncode, 0)
 
@@ -457,10 +464,27 @@ class SavedRecords(Cli):
         other = self.run_it("audit", "saved", "again")
         self.assertEqual(other.returncode, 2)
         self.assertIn("a.ptx: error: is in two of the inputs, with different content", other.stderr)
+        # A record beside the file itself, and a file that nobody else has: it is judged all the same.
+        self.write("bad.fatbin", damaged_fatbin())
+        other = self.run_it("audit", "saved", "bad.fatbin", "a.ptx")
+        self.assertEqual(other.returncode, 2)
+        self.assertIn("a.ptx: error: is in two of the inputs, with different content", other.stderr)
+        self.assertIn("bad.fatbin: error: ", other.stdout)
+
+    def test_text_that_is_no_utf8_is_the_same_in_record_and_file(self):
+        self.write("a.ptx", PTX)
+        self.library("libodd.so", b"-Wl,-soname,libodd\xff.so")
+        self.write("saved", self.run_it("inspect", "--format", "json", "--kernels", "libodd.so").stdout)
+        self.assertIn("libodd\ufffd.so", (self.root / "saved").read_text())
+        result = self.run_it("audit", "saved", "libodd.so", "a.ptx")
+        self.assertEqual((result.returncode, result.stderr), (self.code("audit", "libodd.so", "a.ptx"), ""))
+        self.assertIn("a.ptx", self.run_it("audit", "--format", "json", "saved", "libodd.so", "a.ptx").stdout)
 
     def test_other_json_is_a_plain_file(self):
-        self.write("other.json", '{"schema": "something/else"}')
-        self.assertEqual(self.code("audit", "other.json"), 0)
+        for content in ['{"schema": "something/else"}', '{"schema": 1, "about": "cudeploy/inspect/1"}',
+                        '{"a": {"schema": "cudeploy/inspect/1"}}', "{" + '"a":[' * 100000]:
+            self.write("other.json", content)
+            self.assertEqual(self.code("audit", "other.json"), 0, content[:60])
 
 
 class Packages(Cli):
