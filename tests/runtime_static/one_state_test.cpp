@@ -58,6 +58,7 @@ struct Way {
   Words compile, link;
   bool hidden_anchor = false;
   const char* needs = "";  ///< program that may be missing
+  const char* shows = "";  ///< what readelf finds in the dynamic section then
 };
 
 void PrintTo(const Way& way, std::ostream* out) { *out << way.name; }
@@ -77,7 +78,12 @@ TEST_P(LinkedInto, OneState) {
   shop.plugin("a", &runtime, way.compile, link, way.compiler);
   shop.plugin("b", &runtime, way.compile, link, way.compiler);
   shop.host();
-  EXPECT_EQ(shop.tell("open a open b a.push 7 b.pop a.version").out.substr(0, 4), "0\n7\n");
+  // Two probes: what one pushes the other one pops, and both are served by one copy.
+  EXPECT_EQ(shop.tell("open a open b a.push 7 b.pop a.server b.server").out, "0\n7\nb.so\nb.so\n");
+  // A linker may pass over an option that it does not know.
+  if (*way.shows) {
+    EXPECT_NE(must({"readelf", "-dW", shop.path("a.so")}).find(way.shows), std::string::npos) << way.shows;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -94,8 +100,9 @@ INSTANTIATE_TEST_SUITE_P(
         Way{"version_script_gold", "gcc", {}, {"MAP", "-fuse-ld=gold"}, false, "ld.gold"},
         Way{"version_script_lld", "gcc", {}, {"MAP", "-fuse-ld=lld"}, false, "ld.lld"},
         Way{"version_script_mold", "gcc", {}, {"MAP", "-fuse-ld=mold"}, true, "mold"},
-        Way{"symbolic", "gcc", {}, {"-Wl,-Bsymbolic"}}, Way{"bind_now", "gcc", {}, {"-Wl,-z,now"}},
-        Way{"relr", "gcc", {}, {"-Wl,-z,pack-relative-relocs"}},
+        Way{"symbolic", "gcc", {}, {"-Wl,-Bsymbolic"}},
+        Way{"bind_now", "gcc", {}, {"-Wl,-z,now"}, false, "", "BIND_NOW"},
+        Way{"relr", "gcc", {}, {"-Wl,-z,pack-relative-relocs"}, false, "", "(RELR)"},
         Way{"gc_sections", "gcc", {"-ffunction-sections"}, {"-Wl,--gc-sections"}},
         Way{"gc_sections_gold",
             "gcc",
@@ -125,7 +132,8 @@ TEST_P(ProgramLinkedInto, OneStateWithAPlugin) {
   Workshop shop;
   shop.plugin("a", &kit());
   shop.host(&kit(), way.compile, way.link, way.compiler);
-  EXPECT_EQ(shop.tell("self.push 5 open a a.pop a.push 6 self.pop").out, "0\n5\n0\n6\n");
+  EXPECT_EQ(shop.tell("self.push 5 open a a.pop a.push 6 self.pop self.server a.server").out,
+            "0\n5\n0\n6\nhost\nhost\n");
 }
 
 INSTANTIATE_TEST_SUITE_P(
