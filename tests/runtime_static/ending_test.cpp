@@ -30,39 +30,52 @@ Words calls_at_the_end(const Outcome& outcome) {
   return calls;
 }
 
-TEST(Ending, ServingCopyInTheProgram) {
-  Workshop shop;
-  shop.plugin("a", &kit(), {"-DCALL_AT_END=a"});
-  shop.host(&kit(), {"-DCALL_AT_END=self"});
+class Ending : public OnEachMachine {
+ protected:
+  Workshop shop{GetParam()};
+  const Kit* runtime = nullptr;
+
+  void SetUp() override {
+    OnEachMachine::SetUp();
+    if (!IsSkipped()) runtime = &kit({.machine = GetParam()});
+  }
+};
+
+TEST_P(Ending, ServingCopyInTheProgram) {
+  shop.plugin("a", runtime, {"-DCALL_AT_END=a"});
+  shop.host(runtime, {"-DCALL_AT_END=self"});
   EXPECT_EQ(calls_at_the_end(shop.tell("self.push 1 open a a.pop")),
             (Words{"a atexit", "self atexit", "self destructor 4", "a destructor 4"}));
 }
 
-TEST(Ending, ServingCopyInALibraryOfTheProgram) {
-  Workshop shop;
-  shop.plugin("a", &kit(), {"-DCALL_AT_END=a"});
-  shop.host(&kit(), {"-DCALL_AT_END=self"}, {"-Wl,--no-as-needed", shop.path("a.so")});
+TEST_P(Ending, ServingCopyInALibraryOfTheProgram) {
+  shop.plugin("a", runtime, {"-DCALL_AT_END=a"});
+  shop.host(runtime, {"-DCALL_AT_END=self"}, {"-Wl,--no-as-needed", shop.path("a.so")});
   const Outcome outcome = shop.tell("self.push 1 self.server");
   EXPECT_EQ(outcome.out.substr(0, 7), "0\na.so\n") << "a library serves rather than the program";
   EXPECT_EQ(calls_at_the_end(outcome), (Words{"self atexit", "self destructor", "a destructor", "a atexit"}));
 }
 
-TEST(Ending, ServingCopyInAPlugin) {
-  Workshop shop;
-  for (const std::string name : {"a", "b"}) shop.plugin(name, &kit(), {"-DCALL_AT_END=" + name});
-  shop.host(&kit(), {"-DCALL_AT_END=self"});
+TEST_P(Ending, ServingCopyInAPlugin) {
+  for (const std::string name : {"a", "b"}) shop.plugin(name, runtime, {"-DCALL_AT_END=" + name});
+  shop.host(runtime, {"-DCALL_AT_END=self"});
   EXPECT_EQ(calls_at_the_end(shop.tell("open a a.push 1 self.pop")),
             (Words{"a atexit", "self atexit 4", "self destructor 4", "a destructor 4"}));
   EXPECT_EQ(calls_at_the_end(shop.tell("open a a.push 1 open b b.pop")),
             (Words{"b atexit", "a atexit", "self atexit 4", "self destructor 4", "a destructor 4", "b destructor 4"}));
 }
 
-TEST(Ending, APlainCopyForComparison) {
-  Workshop shop;
+TEST_P(Ending, PlainCopiesForComparison) {
   shop.plugin("p", nullptr, {"-DCALL_AT_END=p"});
-  shop.host();
-  EXPECT_EQ(calls_at_the_end(shop.tell("open p p.push 1")), (Words{"p atexit", "p destructor 4"}));
+  shop.host(nullptr, {"-DSELF"},
+            {shop.object("self", "probe.c", {"-DCALL_AT_END=self"}), toolkit_archive(GetParam()), "-lpthread", "-ldl",
+             "-lrt"});
+  const Outcome outcome = shop.tell("self.push 1 open p p.pop");
+  EXPECT_TRUE(outcome.out.starts_with("0\n-52\n")) << "each has a state of its own: " << outcome.out;
+  EXPECT_EQ(calls_at_the_end(outcome), (Words{"p atexit", "self atexit", "self destructor 4", "p destructor 4"}));
 }
+
+CUDEPLOY_ON_EACH_MACHINE(Ending);
 
 }  // namespace
 }  // namespace cudeploy::test

@@ -203,19 +203,21 @@ std::string call_each(Workshop& shop, const std::string& name, const Kit* with, 
          "  return 0;\n"
          "}\n";
   out.close();
-  Words command = {"gcc", "-O1", "-w", "-no-pie", source, "-o", shop.path(name)};
-  for (const auto& word : with ? with->link : Words{toolkit_archive(), "-lpthread", "-ldl", "-lrt"}) {
+  Words command = {tool(shop.machine(), "gcc"), "-O1", "-w", "-no-pie", source, "-o", shop.path(name)};
+  for (const auto& word : with ? with->link : Words{toolkit_archive(shop.machine()), "-lpthread", "-ldl", "-lrt"}) {
     command.push_back(word);
   }
   must(command);
-  return run({shop.path(name)}).out;
+  return shop.start(name).out;
 }
 
-TEST(Names, WithOneCopyEachFunctionAnswersAsThePlainOne) {
-  Workshop shop;
-  const Words names = names_by_nm(toolkit_archive());
+class Answers : public OnEachMachine {};
+
+TEST_P(Answers, WithOneCopyEachFunctionAnswersAsThePlainOne) {
+  Workshop shop(GetParam());
+  const Words names = names_by_nm(toolkit_archive(GetParam()));
   const Words plain = lines_of(call_each(shop, "plain", nullptr, names));
-  const Words unified = lines_of(call_each(shop, "unified", &kit(), names));
+  const Words unified = lines_of(call_each(shop, "unified", &kit({.machine = GetParam()}), names));
   ASSERT_EQ(plain.size(), names.size());
   ASSERT_EQ(unified.size(), names.size());
   // Functions without a result leave anything in the register of the result.
@@ -236,47 +238,33 @@ TEST(Names, WithOneCopyEachFunctionAnswersAsThePlainOne) {
   EXPECT_GT(exact, 300);
 }
 
-TEST(Names, FloatingPointAndManyArgumentsPassTheBinder) {
+TEST_P(Answers, ArgumentsOfAllKindsPassTheBinder) {
   // The first call goes through the binder; it must hand on what stands in general and vector registers, on the
-  // stack, and come back with the result. Seen with a stand-in archive whose function adds all that it is given.
-  Workshop shop;
-  std::ofstream(shop.path("standin.c")) << "struct three { unsigned long a, b, c; };\n"
-                                           "__attribute__((visibility(\"hidden\"))) double cudaStandIn(int a, double "
-                                           "b, long c, float d, struct three e, int f,\n"
-                                           "  double g, double h, double i, double j, double k, double l, double m, "
-                                           "int n, int o, int p, int q, int r) {\n"
-                                           "  return a + b * 2 + c * 3 + d * 4 + e.a * 5 + e.b * 6 + e.c * 7 + f * 8 + "
-                                           "g * 9 + h * 10 + i * 11 + j * 12 + k * 13 +\n"
-                                           "         l * 14 + m * 15 + n * 16 + o * 17 + p * 18 + q * 19 + r * 20;\n"
-                                           "}\n";
-  std::ofstream(shop.path("main.c"))
-      << "#include <stdio.h>\n"
-         "struct three { unsigned long a, b, c; };\n"
-         "double cudaStandIn(int a, double b, long c, float d, struct three e, int f,\n"
-         "  double g, double h, double i, double j, double k, double l, double m, int n, int o, int p, int q, int r);\n"
-         "int main(void) {\n"
-         "  struct three e = {5, 6, 7};\n"
-         "  for (int i = 0; i < 2; ++i)\n"
-         "    printf(\"%.1f\\n\", cudaStandIn(1, 2.5, 3, 4.5f, e, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20));\n"
-         "  return 0;\n"
-         "}\n";
-  // The real archive with one function more.
-  must({"gcc", "-O1", "-fPIC", "-c", shop.path("standin.c"), "-o", shop.path("standin.o")});
-  std::filesystem::copy_file(toolkit_archive(), shop.path("libcudart_static.a"));
-  std::filesystem::permissions(shop.path("libcudart_static.a"), std::filesystem::perms::owner_write,
-                               std::filesystem::perm_options::add);
-  must({"ar", "rs", shop.path("libcudart_static.a"), shop.path("standin.o")});
-  const Kit& runtime = kit({.archive = shop.path("libcudart_static.a")});
-  ASSERT_EQ(runtime.names.size(), kit().names.size() + 1);
-  Words command = {"gcc", "-O1", shop.path("main.c"), "-o", shop.path("main")};
-  for (const auto& word : runtime.link) command.push_back(word);
-  must(command);
-  const double expected = 1 + 2.5 * 2 + 3 * 3 + 4.5 * 4 + 5 * 5 + 6 * 6 + 7 * 7 + 8 * 8 + 9 * 9 + 10 * 10 + 11 * 11 +
-                          12 * 12 + 13 * 13 + 14 * 14 + 15 * 15 + 16 * 16 + 17 * 17 + 18 * 18 + 19 * 19 + 20 * 20;
-  char line[64];
-  snprintf(line, sizeof line, "%.1f\n", expected);
-  EXPECT_EQ(run({shop.path("main")}).out, std::string(line) + line);
+  // stack, and come back with the result. Seen with the real archive and two functions more.
+  Workshop shop(GetParam());
+  const auto copy = shop.path("libcudart_static.a");
+  std::filesystem::copy_file(toolkit_archive(GetParam()), copy);
+  std::filesystem::permissions(copy, std::filesystem::perms::owner_write, std::filesystem::perm_options::add);
+  must({tool(GetParam(), "ar"), "rs", copy, shop.object("standin", "standin.c", {"-DRUNTIME"})});
+  const Kit& runtime = kit({.archive = copy, .machine = GetParam()});
+  ASSERT_EQ(runtime.names.size(), kit({.machine = GetParam()}).names.size() + 2);
+  const std::string caller = shop.object("caller", "standin.c");
+  for (const auto& [name, libraries] :
+       {std::pair<std::string, Words>("direct", {copy, "-lpthread", "-ldl", "-lrt"}), {"bound", runtime.link}}) {
+    Words command = {tool(GetParam(), "gcc"), caller, "-o", shop.path(name)};
+    command.insert(command.end(), libraries.begin(), libraries.end());
+    must(command);
+  }
+  // 1 + 2.5 * 2 + 3 * 3 + 4.5 * 4 + 5 * 5 + ... + 20 * 20
+  EXPECT_EQ(shop.start("direct", {"scalars"}).out, "2873.0\n2873.0\n");
+  EXPECT_EQ(shop.start("bound", {"scalars"}).out, shop.start("direct", {"scalars"}).out);
+  std::string numbers;
+  for (int i = 1; i <= 16; ++i) numbers += std::to_string(10 * i) + " ";
+  EXPECT_EQ(shop.start("direct", {"vectors"}).out, numbers + "\n" + numbers + "\n");
+  EXPECT_EQ(shop.start("bound", {"vectors"}).out, shop.start("direct", {"vectors"}).out);
 }
+
+CUDEPLOY_ON_EACH_MACHINE(Answers);
 
 }  // namespace
 }  // namespace cudeploy::test

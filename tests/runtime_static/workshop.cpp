@@ -36,10 +36,7 @@ std::string joined(const Words& words) {
 void append(Words& words, const Words& more) { words.insert(words.end(), more.begin(), more.end()); }
 
 /// The C compiler of the family that links: g++ would take C for C++.
-std::string c_compiler(const std::string& linker) {
-  if (linker.starts_with("clang")) return "clang";
-  return linker.starts_with("aarch64") ? "aarch64-linux-gnu-gcc" : "gcc";
-}
+std::string c_compiler(const std::string& linker) { return linker.starts_with("clang") ? "clang" : "gcc"; }
 
 std::string content(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
@@ -129,7 +126,29 @@ Words names_by_nm(const std::string& archive) {
   return names;
 }
 
-std::string toolkit_archive() { return CUDEPLOY_CUDART_STATIC; }
+void PrintTo(Machine machine, std::ostream* out) { *out << (machine == Machine::here ? "here" : "aarch64"); }
+
+std::string tool(Machine machine, const std::string& name) {
+  return machine == Machine::here ? name : "aarch64-linux-gnu-" + name;
+}
+
+std::string missing_for(Machine machine) {
+  if (machine == Machine::here) return {};
+  for (const auto& program : {tool(machine, "gcc"), tool(machine, "g++"), std::string("qemu-aarch64")}) {
+    if (!has_program(program)) return program + " is not installed";
+  }
+  return toolkit_archive(machine).empty() ? "the part cudart-aarch64-13.0 is not available" : "";
+}
+
+void OnEachMachine::SetUp() {
+  if (const std::string missing = missing_for(GetParam()); !missing.empty()) GTEST_SKIP() << missing;
+}
+
+std::string toolkit_archive(Machine machine) {
+  if (machine == Machine::here) return CUDEPLOY_CUDART_STATIC;
+  static const std::string part = real_part("cudart-aarch64-13.0");
+  return part.empty() ? "" : part + "/nvidia/cu13/lib/libcudart_static.a";
+}
 
 std::string toolkit_shared_library() {
   for (const auto& entry : fs::directory_iterator(fs::path(toolkit_archive()).parent_path())) {
@@ -141,7 +160,8 @@ std::string toolkit_shared_library() {
 const Kit& kit(const KitOptions& asked) {
   static std::map<std::string, Kit> made;
   KitOptions options = asked;
-  if (options.archive.empty()) options.archive = toolkit_archive();
+  if (options.archive.empty()) options.archive = toolkit_archive(options.machine);
+  options.compiler = tool(options.machine, options.compiler);
   if (options.sources.empty()) options.sources = (tree / "runtime_static").string();
   std::string identity = options.archive + "|" + options.compiler + "|" + joined(options.flags) + "|" +
                          (options.hidden_anchor ? "h" : "e") + "|" + options.sources;
@@ -167,7 +187,8 @@ const Kit& kit(const KitOptions& asked) {
   inputs += content(folder / "kit/cudeploy_copy.hpp") + joined(link.compile_options);
   const std::string stamp = std::to_string(std::hash<std::string>()(inputs));
   if (content(folder / "stamp") != stamp) {
-    Words archive = {options.compiler.starts_with("aarch64") ? "aarch64-linux-gnu-ar" : "ar", "rcs", result.library};
+    Words archive = {tool(options.machine, "ar"), "rcs", result.library};
+    fs::remove(folder / "stamp");  // what a failing compiler leaves is no kit
     fs::remove(result.library);
     for (const auto& source : link.sources) {
       Words command = {options.compiler};
@@ -191,7 +212,7 @@ const Kit& kit(const KitOptions& asked) {
   return made.emplace(identity, result).first->second;
 }
 
-Workshop::Workshop() {
+Workshop::Workshop(Machine machine) : machine_(machine) {
   const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
   std::string name = std::string(test->test_suite_name()) + "." + test->name();
   for (auto& c : name) {
@@ -205,7 +226,7 @@ Workshop::Workshop() {
 std::string Workshop::object(const std::string& name, const std::string& source, const Words& flags,
                              const std::string& compiler) {
   std::string out = path(name + ".o");
-  Words command = {compiler, "-O1", "-fPIC"};
+  Words command = {tool(machine_, compiler), "-O1", "-fPIC"};
   append(command, flags);
   append(command, {"-I" + (tree / "runtime_static/include").string(), "-I" + (tree / "runtime_static").string(), "-c",
                    source.front() == '/' ? source : (programs / source).string(), "-o", out});
@@ -217,9 +238,10 @@ void Workshop::plugin(const std::string& name, const Kit* with, const Words& com
                       const std::string& compiler, const std::string& archive) {
   Words flags = compile_flags;
   if (with) flags.push_back("-DUNIFIED");
-  Words command = {compiler, "-shared", object(name, "probe.c", flags, c_compiler(compiler)), "-o", path(name + ".so")};
+  Words command = {tool(machine_, compiler), "-shared", object(name, "probe.c", flags, c_compiler(compiler)), "-o",
+                   path(name + ".so")};
   append(command,
-         with ? with->link : Words{archive.empty() ? toolkit_archive() : archive, "-lpthread", "-ldl", "-lrt"});
+         with ? with->link : Words{archive.empty() ? toolkit_archive(machine_) : archive, "-lpthread", "-ldl", "-lrt"});
   append(command, link_flags);
   must(command);
 }
@@ -227,7 +249,7 @@ void Workshop::plugin(const std::string& name, const Kit* with, const Words& com
 void Workshop::host(const Kit* with, const Words& compile_flags, const Words& link_flags, const std::string& compiler) {
   Words flags = compile_flags;
   if (with) append(flags, {"-DSELF", "-DUNIFIED"});
-  Words command = {compiler, object("host", "host.c", flags, c_compiler(compiler))};
+  Words command = {tool(machine_, compiler), object("host", "host.c", flags, c_compiler(compiler))};
   if (with) {
     command.push_back(object("self", "probe.c", flags, c_compiler(compiler)));
     append(command, with->link);
@@ -238,10 +260,17 @@ void Workshop::host(const Kit* with, const Words& compile_flags, const Words& li
 }
 
 Outcome Workshop::tell(const std::string& commands, const Words& environment) const {
-  Words words = launcher;
-  words.push_back(path("host"));
+  Words words;
   std::istringstream in(commands);
   for (std::string word; in >> word;) words.push_back(word);
+  return start("host", words, environment);
+}
+
+Outcome Workshop::start(const std::string& name, const Words& arguments, const Words& environment) const {
+  Words words;
+  if (machine_ == Machine::aarch64) words = {"qemu-aarch64", "-L", "/usr/aarch64-linux-gnu"};
+  words.push_back(path(name));
+  append(words, arguments);
   return run(words, environment, folder_);
 }
 

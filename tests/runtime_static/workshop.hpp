@@ -3,7 +3,10 @@
 // process of its own. Compiled parts are kept beside the test program between runs, by what went into them.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <filesystem>
+#include <iosfwd>
 #include <map>
 #include <string>
 #include <vector>
@@ -31,11 +34,33 @@ std::string real_part(const std::string& name);
 
 Words lines_of(const std::string& text);
 
+/// Whose programs are made: this machine's, or those of aarch64, by a cross-compiler and run in an emulator.
+enum class Machine { here, aarch64 };
+
+void PrintTo(Machine machine, std::ostream* out);
+
+/// A compiler or binary tool by the name that it has for a machine: "gcc", "aarch64-linux-gnu-gcc".
+std::string tool(Machine machine, const std::string& name);
+
+/// A test that each of both machines runs: Values(Machine::here, Machine::aarch64), skipped where its parts are
+/// missing. CTest knows those of aarch64 by the end of their names.
+class OnEachMachine : public ::testing::TestWithParam<Machine> {
+ protected:
+  void SetUp() override;
+};
+
+#define CUDEPLOY_ON_EACH_MACHINE(suite)                                                   \
+  INSTANTIATE_TEST_SUITE_P(On, suite, ::testing::Values(Machine::here, Machine::aarch64), \
+                           ::testing::PrintToStringParamName())
+
+/// Programs and parts that this machine lacks to make and run those of another one; "" when it can.
+std::string missing_for(Machine machine);
+
 /// API functions that `nm`, which is not ours, shows in a runtime archive; sorted.
 Words names_by_nm(const std::string& archive);
 
-/// The runtime archive of the toolkit that the tests use.
-std::string toolkit_archive();
+/// The runtime archive of the toolkit that the tests use, or of the part for another machine.
+std::string toolkit_archive(Machine machine = Machine::here);
 
 /// The shared runtime beside it, libcudart.so.N; "" when there is none.
 std::string toolkit_shared_library();
@@ -51,20 +76,22 @@ struct Kit {
 };
 
 struct KitOptions {
-  std::string archive;  ///< "" = toolkit_archive()
+  std::string archive;  ///< "" = toolkit_archive(machine)
   std::string compiler = "g++";
   Words flags;  ///< beside those of the kit
   bool hidden_anchor = false;
   std::string sources;  ///< "" = the tree's runtime_static
+  Machine machine = Machine::here;
 };
 
 const Kit& kit(const KitOptions& options = {});
 
-/// A folder of its own for one test, emptied at the start.
+/// A folder of its own for one test, emptied at the start. Compilers are named as this machine's.
 class Workshop {
  public:
-  Workshop();
+  explicit Workshop(Machine machine = Machine::here);
 
+  Machine machine() const { return machine_; }
   const std::filesystem::path& folder() const { return folder_; }
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
 
@@ -80,13 +107,14 @@ class Workshop {
   void host(const Kit* with = nullptr, const Words& compile_flags = {}, const Words& link_flags = {},
             const std::string& compiler = "gcc");
 
-  /// Put before the host's path: an emulator.
-  Words launcher;
-
   /// Runs the host with these commands, split at spaces.
   Outcome tell(const std::string& commands, const Words& environment = {}) const;
 
+  /// Runs a program that was made here.
+  Outcome start(const std::string& name, const Words& arguments = {}, const Words& environment = {}) const;
+
  private:
+  Machine machine_;
   std::filesystem::path folder_;
 };
 
