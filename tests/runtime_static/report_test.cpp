@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -31,11 +32,14 @@ std::string content(const std::string& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-TEST(Report, NamesEachCopyAndItsRole) {
-  Workshop shop;
-  for (const char* name : {"a", "b", "idle"}) shop.plugin(name, &kit());
+class ReportOn : public OnEachMachine {};
+
+TEST_P(ReportOn, NamesEachCopyAndItsRole) {
+  Workshop shop(GetParam());
+  const Kit& runtime = kit({.machine = GetParam()});
+  for (const char* name : {"a", "b", "idle"}) shop.plugin(name, &runtime);
   shop.plugin("foreign", nullptr);
-  shop.host(&kit());
+  shop.host(&runtime);
   const Json report = report_of(
       shop.tell("open a a.push 1 open b b.pop open idle open foreign foreign.version b.report").out.substr(2));
   ASSERT_EQ(report["schema"], "cudeploy/runtime-report/1");
@@ -51,17 +55,14 @@ TEST(Report, NamesEachCopyAndItsRole) {
   EXPECT_EQ(report["copies"][server]["object"], copy_in(report, "a.so")->at("object"));
   EXPECT_EQ(copy_in(report, "a.so")->at("pinned"), true);
   EXPECT_EQ(copy_in(report, "b.so")->at("pinned"), false);
-  EXPECT_GE(copy_in(report, "a.so")->at("runtime_version").get<int>(), kit().cuda_major * 1000);
-  EXPECT_GE(copy_in(report, "foreign.so")->at("api_level").get<int>(), kit().cuda_major * 1000);
+  EXPECT_GE(copy_in(report, "a.so")->at("runtime_version").get<int>(), runtime.cuda_major * 1000);
+  EXPECT_GE(copy_in(report, "foreign.so")->at("api_level").get<int>(), runtime.cuda_major * 1000);
   // A program that was linked against cudeploy does not need its own file's path from the loader.
   EXPECT_EQ(copy_in(report, "host")->at("object"), shop.path("host"));
 }
 
-TEST(Report, HasTheShapeOfItsSchema) {
-  Workshop shop;
-  shop.plugin("a", &kit());
-  shop.host();
-  const Json report = report_of(shop.tell("open a a.push 1 a.report").out.substr(2));
+/// Whether a report has the shape that the repository promises.
+void expect_shape(const Json& report) {
   const Json schema = Json::parse(content(std::string(CUDEPLOY_TREE) + "/runtime_static/report.schema.json"));
   // Closed objects: what the schema lists and what is written are the same names, with the types it states.
   const auto check = [&](const Json& value, const Json& shape, auto& self) -> void {
@@ -89,10 +90,20 @@ TEST(Report, HasTheShapeOfItsSchema) {
   check(report, schema, check);
 }
 
-TEST(Report, IsWrittenOnceWhenTheProcessEndsAndOnlyThen) {
+TEST(Report, HasTheShapeOfItsSchema) {
   Workshop shop;
-  for (const char* name : {"a", "b"}) shop.plugin(name, &kit());
-  shop.host(&kit());
+  shop.plugin("a", &kit());
+  shop.host();
+  const Json report = report_of(shop.tell("open a a.push 1 a.report").out.substr(2));
+  EXPECT_FALSE(report["copies"].empty());
+  expect_shape(report);
+}
+
+TEST_P(ReportOn, IsWrittenOnceWhenTheProcessEndsAndOnlyThen) {
+  Workshop shop(GetParam());
+  const Kit& runtime = kit({.machine = GetParam()});
+  for (const char* name : {"a", "b"}) shop.plugin(name, &runtime);
+  shop.host(&runtime);
   EXPECT_EQ(shop.tell("open a open b a.push 7 b.pop").out, "0\n7\n");
   const std::string file = shop.path("report.json");
   EXPECT_EQ(shop.tell("open a open b a.push 7 b.pop", {"CUDEPLOY_REPORT=" + file}).out, "0\n7\n");
@@ -103,12 +114,14 @@ TEST(Report, IsWrittenOnceWhenTheProcessEndsAndOnlyThen) {
   EXPECT_EQ(out.find("cudeploy/runtime-report/1"), out.rfind("cudeploy/runtime-report/1")) << out;
   EXPECT_NE(out.find("cudeploy/runtime-report/1"), std::string::npos);
   // Plugins alone, the program has no copy: still one report.
-  Workshop again;
-  for (const char* name : {"a", "b"}) again.plugin(name, &kit());
+  Workshop again(GetParam());
+  for (const char* name : {"a", "b"}) again.plugin(name, &runtime);
   again.host();
   const Json plugins = report_of(again.tell("open a open b a.push 7 b.pop", {"CUDEPLOY_REPORT=stderr"}).out);
   EXPECT_EQ(plugins["copies"].size(), 2u);
 }
+
+CUDEPLOY_ON_EACH_MACHINE(ReportOn);
 
 TEST(Report, SaysWhenSharingIsTurnedOff) {
   Workshop shop;
@@ -140,7 +153,7 @@ TEST(Report, SaysWhichLoaderNamespaceItSees) {
   EXPECT_NE(copy_in(Json::parse(content(file + ".1")), "b.so"), nullptr);
 }
 
-TEST(Report, OtherAnchorAbiIsNamedAndNeverRead) {
+TEST(Report, OtherAnchorAbiIsNamed) {
   // A cudeploy of the future: another number and a block of another shape behind the same note.
   Workshop shop;
   const std::filesystem::path sources = std::string(CUDEPLOY_TREE) + "/runtime_static";
@@ -164,6 +177,37 @@ TEST(Report, OtherAnchorAbiIsNamedAndNeverRead) {
   EXPECT_EQ(copy_in(report, "f.so")->at("anchor_abi"), 2);
   EXPECT_EQ(copy_in(report, "b.so")->at("role"), "joined");
   EXPECT_NE(report["notes"].dump().find("anchor ABI 2"), std::string::npos);
+}
+
+TEST(Report, AnchorOfAnotherAbiIsNeverRead) {
+  // A note that leads to memory which nobody can read: whoever looks behind it dies.
+  Workshop shop;
+  std::ofstream(shop.path("future.c")) << R"(#include <sys/mman.h>
+char block[4096] __attribute__((aligned(4096), visibility("hidden")));
+__asm__(".pushsection .note.cudeploy, \"a\", %note\n .balign 4\n .long 9, 16, 1\n .asciz \"cudeploy\"\n .balign 4\n"
+        ".long ABI, MAJOR\n 1: .8byte block - 1b\n .popsection\n");
+__attribute__((constructor)) static void close_block(void) { mprotect(block, sizeof block, PROT_NONE); }
+)";
+  const auto make = [&](const std::string& name, int abi) {
+    std::string source = content(shop.path("future.c"));
+    source.replace(source.find("ABI"), 3, std::to_string(abi));
+    source.replace(source.find("MAJOR"), 5, std::to_string(kit().cuda_major));
+    std::ofstream(shop.path(name + ".c")) << source;
+    must({"gcc", "-shared", "-fPIC", shop.path(name + ".c"), "-o", shop.path(name + ".so")});
+  };
+  make("f", 2);
+  make("present", 1);
+  for (const char* name : {"a", "b"}) shop.plugin(name, &kit());
+  shop.host();
+  const Outcome outcome = shop.tell("open f open a open b a.push 7 b.pop b.report", {"CUDEPLOY_REPORT=stderr"});
+  EXPECT_EQ(outcome.status, 0);
+  ASSERT_TRUE(outcome.out.starts_with("0\n7\n")) << outcome.out;
+  const Json report = report_of(outcome.out.substr(0, outcome.out.find("\n}\n") + 3));
+  ASSERT_NE(copy_in(report, "f.so"), nullptr) << report.dump(2);
+  EXPECT_EQ(copy_in(report, "f.so")->at("role"), "other-abi");
+  EXPECT_NE(report["notes"].dump().find("anchor ABI 2"), std::string::npos);
+  // The same block behind a note of this ABI is looked at, so the trap is one.
+  EXPECT_EQ(shop.tell("open present open a a.push 7").status, 128 + SIGSEGV);
 }
 
 TEST(Report, EnvironmentIsIgnoredInSetUserIdPrograms) {
@@ -226,6 +270,8 @@ TEST(Report, ListsRegisteredFatBinariesAndStubsRegisteredTwice) {
   EXPECT_EQ(report["shared_stubs"][0]["name"], "_Z9same_namePi");
   EXPECT_TRUE(report["shared_stubs"][0]["defined_in"].get<std::string>().ends_with("/k1.so"));
   EXPECT_TRUE(report["shared_stubs"][0]["registered_by"].get<std::string>().ends_with("/k2.so"));
+  EXPECT_NE(report["notes"].dump().find("was registered by"), std::string::npos);
+  expect_shape(report);
   // Apart from each other the two do not collide.
   EXPECT_EQ(report_of(shop.tell("open k1 open k2 k1.report").out)["shared_stubs"].size(), 0u);
   // At the end of the process the list is still there, though nvcc's code has unregistered by then.
