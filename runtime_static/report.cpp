@@ -574,6 +574,27 @@ Snapshot* take(bool load_driver, bool also_past) {
 
 // ---- JSON ----------------------------------------------------------------------------------------------------
 
+/// Bytes of the UTF-8 letter at the start of a text that ends with a zero; 0 where there is none to be printed.
+size_t letter_size(const char* text) {
+  const auto byte = [&](size_t at) { return static_cast<unsigned char>(text[at]); };
+  const unsigned first = byte(0);
+  if (first < 0x80) return first >= 0x20 && first != 0x7f;
+  size_t size = 2;
+  if (first >= 0xe0) ++size;
+  if (first >= 0xf0) ++size;
+  if (first < 0xc2 || first > 0xf4) return 0;
+  for (size_t i = 1; i < size; ++i) {
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+  }
+  // Too long for its letter, half of a pair, or past the last letter.
+  const unsigned second = byte(1);
+  if ((first == 0xe0 && second < 0xa0) || (first == 0xed && second >= 0xa0) || (first == 0xf0 && second < 0x90) ||
+      (first == 0xf4 && second >= 0x90)) {
+    return 0;
+  }
+  return size;
+}
+
 /// Writes as much as fits and counts all.
 struct Text {
   char* buffer;
@@ -597,21 +618,20 @@ struct Text {
     snprintf(digits, sizeof digits, "\"0x%llx\"", static_cast<unsigned long long>(value));
     put(digits);
   }
-  /// A path is bytes: what is no printable ASCII or UTF-8 continuation is escaped, so the text stays JSON.
+  /// A path is bytes, and a note may be cut in a letter: what is not UTF-8 is escaped too, so the text stays JSON.
   void string(const char* text) {
     put('"');
-    for (; *text; ++text) {
+    while (*text) {
       const auto c = static_cast<unsigned char>(*text);
-      if (c == '"' || c == '\\') {
-        put('\\');
-        put(*text);
-      } else if (c < 0x20 || c == 0x7f) {
+      size_t left = letter_size(text);
+      if (!left) {
         char escape[8];
         snprintf(escape, sizeof escape, "\\u%04x", c);
         put(escape);
-      } else {
-        put(*text);
+        ++text;
       }
+      if (c == '"' || c == '\\') put('\\');
+      for (; left; --left) put(*text++);
     }
     put('"');
   }

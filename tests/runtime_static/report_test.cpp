@@ -123,6 +123,59 @@ TEST_P(ReportOn, IsWrittenOnceWhenTheProcessEndsAndOnlyThen) {
 
 CUDEPLOY_ON_EACH_MACHINE(ReportOn);
 
+TEST(Report, IsJsonWhateverBytesAPathHas) {
+  // The letters of Latin-1, and what looks like UTF-8 but is none: too long, half of a pair, past the last letter.
+  // The parser, which is not ours, refuses a text that holds any of them as they are.
+  struct Case {
+    const char *bytes, *read;
+  };
+  std::string file, read;
+  for (const Case& each : std::initializer_list<Case>{{"\xe4", "\u00e4"},
+                                                      {"\xc3\xa4", "\u00e4"},
+                                                      {"\xe2\x82\xac", "\u20ac"},
+                                                      {"\xf0\x9f\x98\x80", "\U0001f600"},
+                                                      {"\xc0\xaf", "\u00c0\u00af"},
+                                                      {"\xe0\x80\xaf", "\u00e0\u0080\u00af"},
+                                                      {"\xed\xa0\x80", "\u00ed\u00a0\u0080"},
+                                                      {"\xf0\x80\x80\xaf", "\u00f0\u0080\u0080\u00af"},
+                                                      {"\xf4\x90\x80\x80", "\u00f4\u0090\u0080\u0080"},
+                                                      {"\xf5\x80", "\u00f5\u0080"},
+                                                      {"\x80", "\u0080"},
+                                                      {"\"\\\n\x7f", "\"\\\n\x7f"}}) {
+    file += std::string(each.bytes) + "-";
+    read += std::string(each.read) + "-";
+  }
+  Workshop shop;
+  shop.plugin("a", &kit());
+  shop.host();
+  std::filesystem::rename(shop.path("a.so"), shop.path(file + ".so"));
+  const Json report =
+      report_of(run({shop.path("host"), "open", file, file + ".push", "1", file + ".report"}).out.substr(2));
+  ASSERT_EQ(report["copies"].size(), 1u) << report.dump(2);
+  EXPECT_EQ(report["copies"][0]["object"], shop.path(read + ".so"));
+}
+
+TEST(Report, IsJsonWhereANoteIsCutInALetter) {
+  Workshop shop;
+  shop.plugin("a", &kit());
+  shop.host();
+  for (const char* start : {"", "x"}) {  // in one of the two the cut is not between letters
+    std::filesystem::path deep = shop.path(std::string("deep") + start);
+    for (int i = 0; i < 5; ++i) {
+      std::string name;
+      for (int k = 0; k < 120; ++k) name += "\u00e4";
+      deep /= name;
+    }
+    std::filesystem::create_directories(deep);
+    for (const char* file : {"host", "a.so"}) std::filesystem::copy_file(shop.path(file), deep / file);
+    const Outcome outcome = run({deep / "host", "open", "a", "a.push", "1", "a.report"}, {"CUDEPLOY_UNIFY=0"});
+    const Json report = report_of(outcome.out.substr(2));
+    ASSERT_GE(report["notes"].size(), 1u);
+    EXPECT_EQ(report["notes"][0].get<std::string>().find("keeps a state"), std::string::npos) << "it was not cut";
+    EXPECT_EQ(report["copies"][0]["object"], (deep / "a.so").string());
+  }
+}
+
 TEST(Report, SaysWhenSharingIsTurnedOff) {
   Workshop shop;
   for (const char* name : {"a", "b"}) shop.plugin(name, &kit());
