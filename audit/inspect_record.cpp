@@ -7,10 +7,11 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <stdexcept>
+
+#include "json_field.hpp"
 
 namespace cudeploy {
 
@@ -19,14 +20,6 @@ using Json = nlohmann::ordered_json;
 namespace {
 
 constexpr std::string_view schema_id = "cudeploy/inspect/1";
-
-template <typename Enum>
-struct Name {
-  Enum value;
-  std::string_view text;
-};
-template <typename Enum>
-Name(Enum, const char*) -> Name<Enum>;  // clang before 17 does not find this out for an aggregate
 
 constexpr std::array format_names{
     Name{Format::elf, "elf"},       Name{Format::pe, "pe"},       Name{Format::ar, "ar"},
@@ -70,84 +63,6 @@ template <typename T>
 Json or_null(const std::optional<T>& value) {
   return value ? Json(*value) : Json(nullptr);
 }
-
-/// A value and where it stands, so that an error can say `files[3].fat_binaries[0].images[2].arch`.
-class Field {
- public:
-  Field(const Json& value, std::string where) : value_(value), where_(std::move(where)) {}
-
-  [[noreturn]] void fail(std::string_view expected) const {
-    std::string found = value_.is_primitive() ? value_.dump(-1, ' ', false, Json::error_handler_t::replace)
-                                              : std::string(value_.type_name());
-    if (found.size() > 60) found = found.substr(0, 57) + "...";
-    throw std::runtime_error(fmt::format("field {}: expected {}, found {}", where_, expected, found));
-  }
-
-  /// The member, or nothing where it is absent.
-  std::optional<Field> find(const char* key) const {
-    if (!value_.is_object()) fail("an object");
-    auto it = value_.find(key);
-    if (it == value_.end()) return std::nullopt;
-    return Field(*it, where_.empty() ? key : where_ + "." + key);
-  }
-
-  Field at(const char* key) const {
-    if (auto field = find(key)) return *field;
-    throw std::runtime_error(
-        fmt::format("field {}: expected, but it is not there", where_.empty() ? key : where_ + "." + key));
-  }
-
-  bool null() const { return value_.is_null(); }
-
-  std::string text() const {
-    if (!value_.is_string()) fail("a string");
-    return value_.get<std::string>();
-  }
-
-  bool boolean() const {
-    if (!value_.is_boolean()) fail("true or false");
-    return value_.get<bool>();
-  }
-
-  template <typename Int>
-  Int integer() const {
-    constexpr auto highest = std::numeric_limits<Int>::max();
-    bool negative = value_.is_number_integer() && !value_.is_number_unsigned() && value_.get<std::int64_t>() < 0;
-    if (!value_.is_number_integer() || negative || value_.get<std::uint64_t>() > static_cast<std::uint64_t>(highest))
-      fail(fmt::format("an integer from 0 to {}", highest));
-    return static_cast<Int>(value_.get<std::uint64_t>());
-  }
-
-  template <typename Names>
-  auto one_of(const Names& names) const {
-    std::string found = text();
-    for (const auto& name : names)
-      if (name.text == found) return name.value;
-    std::string all;
-    for (const auto& name : names) all += (all.empty() ? "" : ", ") + std::string(name.text);
-    fail("one of " + all);
-  }
-
-  template <typename Read>
-  auto list(Read read) const {
-    if (!value_.is_array()) fail("an array");
-    std::vector<decltype(read(*this))> out;
-    out.reserve(value_.size());
-    for (std::size_t i = 0; i < value_.size(); ++i)
-      out.push_back(read(Field(value_[i], fmt::format("{}[{}]", where_, i))));
-    return out;
-  }
-
-  template <typename Read>
-  void members(Read read) const {
-    if (!value_.is_object()) fail("an object");
-    for (auto it = value_.begin(); it != value_.end(); ++it) read(it.key(), Field(it.value(), where_ + "." + it.key()));
-  }
-
- private:
-  const Json& value_;
-  std::string where_;
-};
 
 std::string text(const Field& field) { return field.text(); }
 std::vector<std::string> texts(const Field& field) { return field.list(text); }

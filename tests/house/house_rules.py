@@ -13,6 +13,7 @@ from pathlib import Path
 # Includes go down only. Each header of audit/ stands on one step; a file may include headers of lower steps, and
 # its own. What reads and what judges meet only in the inspect record.
 READING = [
+    ["json_field"],
     ["bytes", "inspect_record", "parallel"],
     ["archive", "find_bytes", "payload", "pe", "ptx", "record_codec", "slice"],
     ["cubin", "runtime_copies", "vendor"],
@@ -22,6 +23,7 @@ READING = [
     ["package"],
 ]
 JUDGING = [
+    ["json_field"],
     ["inspect_record", "nearest"],
     ["bundle", "policy"],
     ["closure", "gpu"],
