@@ -28,6 +28,7 @@
 #include "package.hpp"
 #include "report.hpp"
 #include "rule.hpp"
+#include "runtime_report.hpp"
 #include "runtime_static/link_kit.hpp"
 
 namespace cudeploy {
@@ -146,6 +147,90 @@ class ProgressLine {
   bool shown_ = false;
 };
 
+// ---- documents of ours in place of files ---------------------------------------------------------------------
+
+struct DocumentKind {
+  std::string_view schema, what, how;
+  std::uint64_t largest;  ///< bytes
+};
+constexpr DocumentKind saved_inspect_record{"cudeploy/inspect/", "an inspect record",
+                                            "cudeploy inspect --format json PATH > FILE", std::uint64_t{1} << 30};
+constexpr DocumentKind runtime_report{"cudeploy/runtime-report/", "the report of a process",
+                                      "CUDEPLOY_REPORT=FILE PROGRAM", std::uint64_t{64} << 20};
+
+/// Whether the text behind a byte order mark names the schema, in 8-bit or 16-bit letters.
+bool is_marked_document(const Bytes& bytes, std::string_view mark, std::string_view schema) {
+  std::string letters;
+  for (const std::byte byte : bytes.copy({mark.size() - 1, 1024}))
+    if (byte != std::byte{0}) letters += static_cast<char>(byte);
+  return letters.find(schema) != letters.npos;
+}
+
+/// The first byte that is not blank; editors and scripts leave any number of empty lines in front.
+std::optional<std::byte> first_letter(const Bytes& bytes) {
+  constexpr std::uint64_t block = 4096;
+  for (std::uint64_t at = 0; at < bytes.size(); at += block)
+    for (const std::byte byte : bytes.copy({at, block}))
+      if (byte != std::byte{' '} && (byte < std::byte{9} || byte > std::byte{13})) return byte;
+  return std::nullopt;
+}
+
+/// Whether a JSON document follows the schema; one that breaks off is taken by its words. Of the document nothing is
+/// kept: it may be somebody else's, and of any size.
+bool is_document(std::string_view text, std::string_view schema) {
+  using Json = nlohmann::ordered_json;
+  const Json top = Json::parse(
+      text,
+      [](int depth, Json::parse_event_t event, Json& part) {
+        return depth == 0 || (depth == 1 && (event != Json::parse_event_t::key || part == "schema"));
+      },
+      false);
+  if (top.is_discarded()) {
+    std::string escaped;
+    for (const char letter : schema) escaped += letter == '/' ? std::string("\\/") : std::string(1, letter);
+    return text.find(schema) != text.npos || text.find(escaped) != text.npos;
+  }
+  const auto found_schema = top.find("schema");
+  return found_schema != top.end() && found_schema->is_string() &&
+         found_schema->get_ref<const std::string&>().starts_with(schema);
+}
+
+/// A document of ours is told by its content: JSON with our schema. Null for any other file.
+std::optional<nlohmann::ordered_json> saved_document(const std::string& path, const DocumentKind& kind) {
+  std::string why;
+  auto bytes = FileBytes::open(path, why);
+  if (bytes == nullptr || bytes->size() > kind.largest) return std::nullopt;  // reading it will tell
+  const std::vector<std::byte> head = bytes->copy({0, 4});
+  // An editor's or shell's mark before the text would make a plain file of it, and a plain file is clean.
+  const std::string_view start(reinterpret_cast<const char*>(head.data()), head.size());
+  for (const std::string_view mark : {"\xef\xbb\xbf{", "\xff\xfe{", "\xfe\xff"})
+    if (start.starts_with(mark) && is_marked_document(*bytes, mark, kind.schema))
+      throw Failure(
+          fmt::format("{}: error: is meant to be {}, but begins with a byte order mark: expected UTF-8 without one\n"
+                      "hint: let cudeploy write the file: {}",
+                      printable(path), kind.what, kind.how));
+  if (first_letter(*bytes) != std::byte{'{'}) return std::nullopt;
+  std::vector<std::byte> content = bytes->copy({0, bytes->size()});
+  std::string_view text(reinterpret_cast<const char*>(content.data()), content.size());
+  if (!is_document(text, kind.schema)) return std::nullopt;
+  auto value = nlohmann::ordered_json::parse(text, nullptr, false);
+  if (value.is_discarded())
+    throw Failure(fmt::format("{}: error: is meant to be {}, but is no whole JSON document\nhint: write it again: {}",
+                              printable(path), kind.what, kind.how));
+  return value;
+}
+
+/// Runs what reads the document; where it is not as its schema has it, the field is named.
+template <typename Read>
+auto read_document(const std::string& path, const DocumentKind& kind, Read read) {
+  try {
+    return read();
+  } catch (const std::exception& error) {
+    throw Failure(fmt::format("{}: error: {}\nhint: write it again with this version of cudeploy: {}", printable(path),
+                              printable(error.what()), kind.how));
+  }
+}
+
 // ---- inspect ------------------------------------------------------------------------------------------------
 
 WorkerLimits worker_limits(const ReadOptions& options, ProgressLine& line) {
@@ -176,85 +261,51 @@ int tell_unreadable(const InspectRecord& record) {
   return code;
 }
 
+std::string report_text(const std::string& path, const nlohmann::ordered_json& report, const std::string& format) {
+  if (format == "json")
+    throw Failure(
+        fmt::format("{}: error: is the report of a process, and JSON already\n"
+                    "hint: take the file as it is; inspect shows it as text",
+                    printable(path)));
+  return read_document(path, runtime_report, [&] { return runtime_report_text(path, report); });
+}
+
 int inspect(const InspectArguments& arguments) {
   ReadOptions options;
   options.payloads = arguments.payloads;
   options.kernels = arguments.kernels;
-  InspectRecord record = read_paths(arguments.paths, options);
-  int code = tell_unreadable(record);
-  for (const FileRecord& file : record.files)
-    if (!file.problems.empty()) code = std::max(code, found);
-  print(arguments.format == "json" ? inspect_json(record) : inspect_text(record, options, colour(STDOUT_FILENO)));
+  int code = clean;
+  std::string text;
+  std::vector<std::string> to_read;
+  for (const std::string& path : arguments.paths) {
+    try {
+      if (const auto report = saved_document(path, runtime_report))
+        text += report_text(path, *report, arguments.format);
+      else
+        to_read.push_back(path);
+    } catch (const Failure& failure) {
+      fmt::print(stderr, "{}\n", failure.what());
+      code = failed;
+    }
+  }
+  if (!to_read.empty()) {
+    InspectRecord record = read_paths(to_read, options);
+    code = std::max(code, tell_unreadable(record));
+    for (const FileRecord& file : record.files)
+      if (!file.problems.empty()) code = std::max(code, found);
+    text += arguments.format == "json" ? inspect_json(record) : inspect_text(record, options, colour(STDOUT_FILENO));
+  }
+  print(text);
   return code;
 }
 
 // ---- audit --------------------------------------------------------------------------------------------------
 
-/// Whether the text behind a byte order mark names our schema, in 8-bit or 16-bit letters.
-bool is_marked_record(const Bytes& bytes, std::string_view mark) {
-  std::string letters;
-  for (const std::byte byte : bytes.copy({mark.size() - 1, 1024}))
-    if (byte != std::byte{0}) letters += static_cast<char>(byte);
-  return letters.find("cudeploy/inspect/") != letters.npos;
-}
-
-/// The first byte that is not blank; editors and scripts leave any number of empty lines in front.
-std::optional<std::byte> first_letter(const Bytes& bytes) {
-  constexpr std::uint64_t block = 4096;
-  for (std::uint64_t at = 0; at < bytes.size(); at += block)
-    for (const std::byte byte : bytes.copy({at, block}))
-      if (byte != std::byte{' '} && (byte < std::byte{9} || byte > std::byte{13})) return byte;
-  return std::nullopt;
-}
-
-/// Whether a JSON document follows our schema; one that breaks off is taken by its words. Of the document nothing is
-/// kept: it may be somebody else's, and of any size.
-bool is_inspect_record(std::string_view text) {
-  using Json = nlohmann::ordered_json;
-  const Json top = Json::parse(
-      text,
-      [](int depth, Json::parse_event_t event, Json& part) {
-        return depth == 0 || (depth == 1 && (event != Json::parse_event_t::key || part == "schema"));
-      },
-      false);
-  if (top.is_discarded())
-    return text.find("cudeploy/inspect/") != text.npos || text.find("cudeploy\\/inspect\\/") != text.npos;
-  const auto schema = top.find("schema");
-  return schema != top.end() && schema->is_string() &&
-         schema->get_ref<const std::string&>().starts_with("cudeploy/inspect/");
-}
-
-/// A saved inspect record is told by its content: JSON with our schema. Null for any other file.
+/// A saved inspect record in place of files. Null for any other file.
 std::optional<InspectRecord> saved_record(const std::string& path) {
-  constexpr std::uint64_t largest = std::uint64_t{1} << 30;  // bytes
-  std::string why;
-  auto bytes = FileBytes::open(path, why);
-  if (bytes == nullptr || bytes->size() > largest) return std::nullopt;  // reading it will tell
-  const std::vector<std::byte> head = bytes->copy({0, 4});
-  // An editor's or shell's mark before the text would make a plain file of it, and a plain file is clean.
-  const std::string_view start(reinterpret_cast<const char*>(head.data()), head.size());
-  for (const std::string_view mark : {"\xef\xbb\xbf{", "\xff\xfe{", "\xfe\xff"})
-    if (start.starts_with(mark) && is_marked_record(*bytes, mark))
-      throw Failure(
-          fmt::format("{}: error: is meant to be an inspect record, but begins with a byte order mark: expected UTF-8 "
-                      "without one\nhint: let cudeploy write the file: cudeploy inspect --format json PATH > FILE",
-                      printable(path)));
-  if (first_letter(*bytes) != std::byte{'{'}) return std::nullopt;
-  std::vector<std::byte> content = bytes->copy({0, bytes->size()});
-  std::string_view text(reinterpret_cast<const char*>(content.data()), content.size());
-  if (!is_inspect_record(text)) return std::nullopt;
-  auto value = nlohmann::ordered_json::parse(text, nullptr, false);
-  if (value.is_discarded())
-    throw Failure(
-        fmt::format("{}: error: is meant to be an inspect record, but is no whole JSON document\n"
-                    "hint: write it again with cudeploy inspect --format json",
-                    printable(path)));
-  try {
-    return inspect_record_from_json(value);
-  } catch (const std::exception& error) {
-    throw Failure(fmt::format("{}: error: {}\nhint: write it again with this version of cudeploy", printable(path),
-                              printable(error.what())));
-  }
+  const auto document = saved_document(path, saved_inspect_record);
+  if (!document) return std::nullopt;
+  return read_document(path, saved_inspect_record, [&] { return inspect_record_from_json(*document); });
 }
 
 /// A record of headers alone cannot tell which kernels are exported; the user hears that a rule was left out.
@@ -375,6 +426,11 @@ int audit(const AuditArguments& arguments) {
   std::vector<std::string> to_read;
   for (const std::string& path : arguments.paths) {
     try {
+      if (saved_document(path, runtime_report))
+        throw Failure(
+            fmt::format("{}: error: expected files to judge or a saved inspect record, found the report of a process\n"
+                        "hint: cudeploy inspect shows it; audit judges the program and its libraries themselves",
+                        printable(path)));
       if (auto saved = saved_record(path)) {
         tell_unnamed_kernels(path, *saved);
         code = std::max(code, merge(record, std::move(*saved)));
@@ -519,7 +575,9 @@ int run(int argc, char** argv) {
 
   InspectArguments inspected;
   CLI::App* inspect_command = app.add_subcommand("inspect", "show device code, CUDA runtimes, needs and search paths");
-  inspect_command->add_option("paths", inspected.paths, "files, folders, packages")->required()->type_name("PATH");
+  inspect_command->add_option("paths", inspected.paths, "files, folders, packages, reports of a process")
+      ->required()
+      ->type_name("PATH");
   inspect_command->add_option("--format", inspected.format, "text (default) or json")
       ->check(CLI::IsMember({"text", "json"}).description(""))
       ->type_name("FORMAT");

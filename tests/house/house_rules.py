@@ -30,7 +30,7 @@ JUDGING = [
     ["loose_code", "runtime_states"],
     ["rule"],
     ["policy_file", "report"],
-    ["new_project"],
+    ["new_project", "runtime_report"],
 ]
 TOP = ["main"]
 # The one door to LIEF, whose interface changes with each release.

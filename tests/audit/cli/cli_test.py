@@ -1,5 +1,6 @@
 """The command line is what builds and people hold on to: exit codes, words, files. Each test calls the built cudeploy
-($CUDEPLOY) on files that it made itself; $CUDEPLOY_SOURCE is the source tree (schemas)."""
+($CUDEPLOY) on files that it made itself; $CUDEPLOY_SOURCE is the source tree (schemas), $CUDEPLOY_CUDART_STATIC
+the runtime of a toolkit, without which some tests are skipped."""
 
 import gzip
 import io
@@ -20,6 +21,7 @@ import zipfile
 
 CUDEPLOY = os.environ["CUDEPLOY"]
 SOURCE = pathlib.Path(os.environ["CUDEPLOY_SOURCE"])
+CUDART = os.environ.get("CUDEPLOY_CUDART_STATIC")  # libcudart_static.a of the toolkit of the tests
 PTX = b".version 9.0\n.target sm_90\n.address_size 64\n.visible .entry k()\n{\n ret;\n}\n"
 
 
@@ -487,6 +489,227 @@ class SavedRecords(Cli):
             self.assertEqual(self.code("audit", "other.json"), 0, content[:60])
 
 
+class RuntimeReports(Cli):
+    """What a process wrote of its CUDA runtimes, read for people. The process is a real one: a program with a runtime
+    of cudeploy's, a plugin that joins it and registers device code, one that is not called, one linked without us."""
+
+    PROGRAM = """
+        #include <dlfcn.h>
+        int cudaRuntimeGetVersion(int *);
+        __attribute__((visibility("default"))) void stub(void) {}
+        int main(int count, char **words) {
+          int version, i;
+          cudaRuntimeGetVersion(&version);
+          for (i = 1; i < count; ++i) {
+            void *plugin = dlopen(words[i], RTLD_NOW);
+            if (!plugin) return i;
+            void (*touch)(void) = (void (*)(void))dlsym(plugin, "touch");
+            if (touch) touch();
+          }
+          return 0;
+        }"""
+    PLUGIN = """
+        int cudaRuntimeGetVersion(int *);
+        int (*keep)(int *) = cudaRuntimeGetVersion;
+        #ifdef CALLS
+        #include <stdint.h>
+        extern void stub(void);
+        void **__cudaRegisterFatBinary(const void *);
+        void __cudaRegisterFunction(void **, const char *, char *, const char *, int, void *, void *, void *, void *,
+                                    int *);
+        static const struct { uint32_t magic; uint16_t version, header; uint64_t size; struct {
+          uint16_t kind, version; uint32_t header; uint64_t payload; uint64_t rest[6]; } images[2]; } container =
+          {0xBA55ED50, 1, 16, 128, {{1, 0x101, 64, 0, {0}}, {2, 0x101, 64, 0, {0}}}};
+        static const struct { uint32_t magic, version; const void *data, *unused; } wrapper =
+          {0x466243b1, 1, &container, 0};
+        void touch(void) {
+          int version;
+          cudaRuntimeGetVersion(&version);
+          __cudaRegisterFatBinary(&wrapper);
+          void **handle = __cudaRegisterFatBinary(&wrapper);
+          __cudaRegisterFunction(handle, (const char *)stub, "_Z4stubv", "_Z4stubv", -1, 0, 0, 0, 0, 0);
+        }
+        #endif"""
+
+    def process(self):
+        """The report that a real process left, as JSON."""
+        if not CUDART:
+            self.skipTest("no libcudart_static.a")
+        if not shutil.which("g++"):
+            self.skipTest("no C++ compiler")
+        self.assertEqual(self.code("link-kit", "--cudart", CUDART, "-o", "kit"), 0)
+        kit = json.loads((self.root / "kit/link-kit.json").read_text())
+
+        def compiler(*words, text=None):
+            subprocess.run(["g++", *words], cwd=self.root, input=text, text=True, check=True)
+
+        objects = []
+        for source in kit["sources"]:
+            objects.append(pathlib.Path(source).stem + ".o")
+            compiler(*kit["compile_options"], *(f"-I{folder}" for folder in kit["include_directories"]), "-c", source,
+                     "-o", objects[-1])
+        for name, flags in (("app", ["-rdynamic"]), ("libjoins.so", ["-shared", "-DCALLS"]),
+                            ("libidle.so", ["-shared"]), ("libother.so", ["-shared"])):
+            part = ["-x", "c", "-fPIC", "-", "-x", "none"]
+            libraries = [f"-l{word}" if "/" not in word else word for word in kit["libraries"]]
+            ours = [] if name == "libother.so" else objects + kit["link_options"]
+            compiler("-o", name, *flags, *part, *ours, *libraries, text=self.PROGRAM if name == "app" else self.PLUGIN)
+        subprocess.run(["./app", "./libjoins.so", "./libidle.so", "./libother.so"], cwd=self.root, check=True,
+                       env=dict(os.environ, CUDEPLOY_REPORT="report.json"))
+        return json.loads((self.root / "report.json").read_text())
+
+    def test_a_report_of_a_process_is_text_for_people(self):
+        report = self.process()
+        result = self.run_it("inspect", "report.json")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        lines = result.stdout.splitlines()
+        app = str(self.root.resolve() / "app")
+        number = report["copies"][0]["runtime_version"]
+        version = f"CUDA {number // 1000}.{number % 1000 // 10}"
+        api = next(copy["api_level"] for copy in report["copies"] if copy["role"] == "foreign-static")
+        driver = report["driver_version"]  # some machines have one
+        self.assertEqual(lines[0], "report.json: report of a process, 4 copies of the CUDA runtime, 2 states")
+        if driver == 0:
+            self.assertEqual(lines[1], "  driver        not found, or not loaded when the process ended")
+        else:
+            self.assertTrue(lines[1].startswith(f"  driver        supports CUDA {driver // 1000}."), lines[1])
+        self.assertEqual(sorted(line for line in lines if line.startswith("  runtime ")), sorted([
+            f"  runtime       {app}: {version}, answers for itself and 1 other, stays loaded",
+            f"  runtime       ./libjoins.so: {version}, joined {app}",
+            f"  runtime       ./libidle.so: {version}, not called so far",
+            f"  runtime       ./libother.so: CUDA {api // 1000}.{api % 1000 // 10} or newer, linked without cudeploy, "
+            "a state of its own"]))
+        self.assertIn("  device code   ./libjoins.so: 2 fat binaries, 4 images", lines)
+        self.assertIn(f"  stub twice    _Z4stubv of {app}, registered by ./libjoins.so too", lines)
+        self.assertEqual([line for line in lines if line.startswith("  note ")],
+                         ["  note          " + note for note in report["notes"]])
+        self.assertGreater(len(report["notes"]), 0)
+        self.assertEqual(len(lines), 2 + 4 + 2 + len(report["notes"]))
+        # Beside it other files are read as ever; in order and indented anew it says the same.
+        self.write("a.ptx", PTX)
+        self.write("sorted", json.dumps(report, sort_keys=True, indent=4))
+        self.assertTrue(self.run_it("inspect", "report.json", "a.ptx").stdout.startswith(result.stdout + "a.ptx: PTX"))
+        self.assertEqual(self.run_it("inspect", "sorted").stdout, result.stdout.replace("report.json", "sorted", 1))
+
+    def document(self, **changes):
+        """A whole report as the schema has it, with some fields changed; None takes one away."""
+        copy = {"object": "/a", "address": "0x1", "role": "serving", "runtime_version": 13000, "api_level": 0,
+                "cuda_major": 13, "anchor_abi": 1, "server": 0, "kept_names": 0, "pinned": True}
+        copy.update(changes.pop("copy", {}))
+        report = {"schema": "cudeploy/runtime-report/1", "driver_version": 12020, "driver_error": 100,
+                  "loader_namespace": 0, "states": 1,
+                  "copies": [{key: value for key, value in copy.items() if value is not None}],
+                  "fat_binaries": [{"object": "/a", "address": "0x2", "images": -1, "copy": 0}],
+                  "shared_stubs": [], "notes": ["one \x1b[31mred\nand \u00e4"]}
+        report.update(changes)
+        return {key: value for key, value in report.items() if value is not None}
+
+    def test_the_reports_here_are_as_the_schema_has_them(self):
+        self.valid(self.document(), "../runtime_static/report.schema.json")
+
+    def test_every_word_of_a_report(self):
+        self.write("report", json.dumps(self.document()))
+        result = self.run_it("inspect", "report")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assertEqual(result.stdout, "report: report of a process, 1 copy of the CUDA runtime, 1 state\n"
+                                        "  driver        supports CUDA 12.2, cuInit answered 100\n"
+                                        "  runtime       /a: CUDA 13.0, answers for itself, stays loaded\n"
+                                        "  device code   /a: 1 fat binary, 0 images, 1 not readable\n"
+                                        "  note          one \\x1b[31mred\\x0aand ä\n")
+        for changes, words in [
+            ({"driver_version": 0, "driver_error": -1}, "  driver        not found, or not loaded when"),
+            ({"driver_error": 0}, "supports CUDA 12.2, works\n"),
+            ({"driver_error": -1}, "supports CUDA 12.2, not asked for a GPU\n"),
+            ({"driver_version": 0, "driver_error": 35}, "of unknown version, cuInit answered 35\n"),
+            ({"loader_namespace": 2}, "report of loader namespace 2, "),
+            ({"copy": {"runtime_version": 0, "pinned": False}}, "/a: CUDA 13, answers for itself\n"),
+            ({"copy": {"role": "joined", "server": -1}}, "joined a copy that is gone, stays loaded\n"),
+            ({"copy": {"role": "joined", "kept_names": 1}}, ", 1 function stays with its own copy, "),
+            ({"copy": {"role": "joined", "kept_names": 7}}, ", 7 functions stay with its own copy, "),
+            ({"copy": {"role": "other-abi", "anchor_abi": 2}}, "made by a cudeploy with anchor ABI 2, "),
+            ({"copy": {"role": "foreign-shared"}}, "shared library, a state of its own"),
+            ({"copies": [], "fat_binaries": [], "states": 0}, "0 copies of the CUDA runtime, 0 states"),
+        ]:
+            self.write("report", json.dumps(self.document(**changes)))
+            result = self.run_it("inspect", "report")
+            self.assertEqual((result.returncode, result.stderr), (0, ""))
+            self.assertIn(words, result.stdout)
+        guests = self.document()
+        guests["copies"][0]["role"] = "foreign-shared"
+        guests["copies"] += [dict(guests["copies"][0], role="joined", object="/b"),
+                             dict(guests["copies"][0], role="joined", object="/c")]
+        self.write("report", json.dumps(guests))
+        self.assertIn("/a: CUDA 13.0, shared library, answers for itself and 2 others",
+                      self.run_it("inspect", "report").stdout)
+
+    def test_a_damaged_report_is_an_error_with_its_field(self):
+        whole = json.dumps(self.document())
+        no_integer = "expected an integer from 0 to 2147483647, found"
+        cases = [(whole[:-20], "is meant to be the report of a process, but is no whole JSON document"),
+                 (whole.replace("/a", "\udc80"), "no whole JSON document"),
+                 ("\ufeff" + whole, "begins with a byte order mark"),
+                 (whole.replace("report/1", "report/2"), 'field schema: expected "cudeploy/runtime-report/1", found '
+                                                         '"cudeploy/runtime-report/2"')]
+        for changes, words in [
+            ({"copies": None}, "field copies: expected, but it is not there"),
+            ({"copies": {}}, "field copies: expected an array, found object"),
+            ({"copies": [3]}, "field copies[0]: expected an object, found 3"),
+            ({"driver_version": "12020"}, f'field driver_version: {no_integer} "12020"'),
+            ({"driver_version": 1.5}, f"field driver_version: {no_integer} 1.5"),
+            ({"states": -1}, f"field states: {no_integer} -1"),
+            ({"states": 2**31}, f"field states: {no_integer} 2147483648"),
+            ({"states": 2**63}, f"field states: {no_integer} 9223372036854775808"),
+            ({"states": -2**63}, f"field states: {no_integer} -9223372036854775808"),
+            ({"driver_error": -2}, "field driver_error: expected an integer from -1 to 2147483647"),
+            ({"copy": {"role": "boss"}}, "field copies[0].role: expected one of serving, joined, idle"),
+            ({"copy": {"role": None}}, "field copies[0].role: expected, but it is not there"),
+            ({"copy": {"server": 1}}, "field copies[0].server: expected an integer from -1 to 0, found 1"),
+            ({"copy": {"pinned": 1}}, "field copies[0].pinned: expected true or false, found 1"),
+            ({"copy": {"object": "\x1b"}, "notes": [7]}, "field notes[0]: expected a string, found 7"),
+            ({"notes": [["deep"]]}, "field notes[0]: expected a string, found array"),
+            ({"fat_binaries": [{"object": "/a", "address": "0x2", "images": 1, "copy": 1}]},
+             "field fat_binaries[0].copy: expected an integer from 0 to 0, found 1"),
+            ({"shared_stubs": [{"name": "k", "defined_in": "/a"}]},
+             "field shared_stubs[0].registered_by: expected, but it is not there"),
+        ]:
+            cases.append((json.dumps(self.document(**changes)), words))
+        cases += [(json.dumps(self.document(**{key: None})), f"field {key}: expected, but it is not there")
+                  for key in self.document() if key != "schema"]
+        self.write("good.ptx", PTX)
+        for content, words in cases:
+            with self.subTest(words):
+                self.write("report", content.encode(errors="surrogateescape"))
+                result = self.run_it("inspect", "report", "good.ptx")
+                self.assertEqual(result.returncode, 2)
+                self.assertTrue(result.stderr.startswith("report: error: "), result.stderr)
+                self.assertIn(words, result.stderr)
+                self.assertRegex(result.stderr, r"\nhint: .*CUDEPLOY_REPORT=FILE PROGRAM\n$")
+                self.assertEqual(result.stderr.count("\n"), 2, result.stderr)
+                self.assertTrue(result.stdout.startswith("good.ptx: PTX"), result.stdout)
+
+    def test_what_a_report_is_not(self):
+        self.write("report", json.dumps(self.document()))
+        result = self.run_it("inspect", "--format", "json", "report")
+        self.assertEqual((result.returncode, result.stdout), (2, ""))
+        self.assertIn("report: error: is the report of a process, and JSON already\nhint: ", result.stderr)
+        self.write("good.ptx", PTX)
+        result = self.run_it("audit", "report", "good.ptx")
+        self.assertEqual(result.returncode, 2)
+        self.assertEqual(result.stderr, "report: error: expected files to judge or a saved inspect record, found the "
+                                        "report of a process\nhint: cudeploy inspect shows it; audit judges the "
+                                        "program and its libraries themselves\n")
+        self.assertIn("1 file", result.stdout)
+        # Names in paths do not make one kind of document of the other.
+        self.write("report", json.dumps(self.document(copy={"object": "/cudeploy/inspect/app"})))
+        self.assertIn("found the report of a process", self.run_it("audit", "report").stderr)
+        self.write("cudeploy/runtime-report/a.ptx", PTX)
+        self.write("saved", self.run_it("inspect", "--format", "json", "cudeploy/runtime-report/a.ptx").stdout)
+        self.assertNotIn("report of a process", self.run_it("inspect", "saved").stdout)
+        self.assertEqual((self.code("inspect", "saved"), self.code("audit", "saved")), (0, 0))
+        schema = str(SOURCE / "runtime_static/report.schema.json")
+        self.assertEqual((self.code("inspect", schema), self.code("audit", schema)), (0, 0))
+
+
 class Packages(Cli):
     def test_every_kind(self):
         members = {"lib/x.ptx": PTX, "readme": b"hello"}
@@ -726,11 +949,9 @@ class Hostile(Cli):
 
 class LinkKit(Cli):
     def test_writes_a_kit_and_says_what(self):
-        archives = [path for pattern in ("cuda/lib64", "cuda/lib", "cuda/targets/x86_64-linux/lib")
-                    for path in pathlib.Path("/usr/local").glob(f"{pattern}/libcudart_static.a")]
-        if not archives:
-            self.skipTest("no CUDA toolkit with libcudart_static.a in its usual place")
-        result = self.run_it("link-kit", "--cudart", str(archives[0]), "-o", "kit")
+        if not CUDART:
+            self.skipTest("no libcudart_static.a")
+        result = self.run_it("link-kit", "--cudart", CUDART, "-o", "kit")
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertRegex(result.stdout.splitlines()[0], r": CUDA \d+ runtime for \w+, generation \d+_\d+, \d+ names routed$")
         kit = json.loads((self.root / "kit/link-kit.json").read_text())
