@@ -24,6 +24,19 @@ constexpr std::array<std::string_view, 12> taken = {"all",     "clean",         
                                                     "help",    "install",       "load",         "nanobind",
                                                     "package", "rebuild_cache", "starter_test", "test"};
 
+/// Words of C++20 and Python 3, and what GNU compilers define: no namespace, no module can have their name. Each stands
+/// between blanks.
+constexpr std::string_view keywords =
+    " "
+    "False None True alignas alignof and and_eq as asm assert async auto await bitand bitor bool break case catch "
+    "char char16_t char32_t char8_t class co_await co_return co_yield compl concept const const_cast consteval "
+    "constexpr constinit continue decltype def default del delete do double dynamic_cast elif else enum except "
+    "explicit export extern false finally float for friend from global goto if import in inline int is lambda "
+    "linux long mutable namespace new noexcept nonlocal not not_eq nullptr operator or or_eq pass private "
+    "protected public raise register reinterpret_cast requires return short signed sizeof static static_assert "
+    "static_cast struct switch template this thread_local throw true try typedef typeid typename typeof union "
+    "unix unsigned using virtual void volatile wchar_t while with xor xor_eq yield ";
+
 std::string replaced(std::string_view text, const std::string& name) {
   std::string out;
   for (std::size_t at = 0; at < text.size();) {
@@ -56,6 +69,10 @@ void check_name(const std::string& path, const std::string& name) {
   if (std::find(taken.begin(), taken.end(), name) != taken.end())
     throw std::runtime_error(
         fmt::format("{}: error: the build has something of the name {} already\nhint: cudeploy new my_{}",
+                    printable(path), name, name));
+  if (keywords.find(" " + name + " ") != keywords.npos)
+    throw std::runtime_error(
+        fmt::format("{}: error: expected a name for code, found {}, a word of C++ or Python\nhint: cudeploy new my_{}",
                     printable(path), name, name));
 }
 

@@ -5,6 +5,7 @@ the runtime of a toolkit, without which some tests are skipped."""
 import gzip
 import io
 import json
+import keyword
 import lzma
 import os
 import pathlib
@@ -869,11 +870,17 @@ class Hostile(Cli):
         self.write("good.ptx", PTX)
         import resource
         limit = 48 << 20
-        result = self.run_it("inspect", "a.tar", "good.ptx",
-                             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (limit, limit)))
-        self.assertEqual(result.returncode, 1, result.stderr)
-        self.assertIn("good.ptx: PTX", result.stdout)
-        self.assertRegex(result.stdout, r"problem +reader (stopped|died)")
+
+        def starved(command):
+            result = self.run_it(command, "a.tar", "good.ptx",
+                                 preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (limit, limit)))
+            self.assertEqual(result.returncode, 1, result.stderr)
+            return result.stdout
+
+        inspected = starved("inspect")
+        self.assertIn("good.ptx: PTX", inspected)
+        self.assertRegex(inspected, r"problem +reader (stopped|died)")
+        self.assertRegex(starved("audit"), r"(?m)^a\.tar.*: error: .*reader (stopped|died).* \[CD001 malformed-file\]$")
 
     def test_a_file_that_is_cut_while_it_is_read(self):
         # 64 MB of containers, cut again and again while it is read: any answer but a crash or a hang is right.
@@ -1009,6 +1016,12 @@ class NewProject(Cli):
             self.assertEqual(result.returncode, 2, name)
             self.assertIn(f"hint: {hint}\n", result.stderr)
             self.assertNotIn("\x1b", result.stderr)
+        words = [*keyword.kwlist, "class", "int", "namespace", "co_await", "xor_eq", "alignas", "wchar_t", "linux"]
+        for name in words:
+            result = self.run_it("new", name, "--kind", "library")
+            self.assertEqual((result.returncode, result.stderr), (
+                2, f"{name}: error: expected a name for code, found {name}, a word of C++ or Python\n"
+                   f"hint: cudeploy new my_{name}\n"))
         result = self.run_it("new", "x", "--kind", "plugn")
         self.assertEqual(result.returncode, 2)
         self.assertIn("library,plugin,program,python", result.stderr)
