@@ -107,9 +107,12 @@ class Window final : public Bytes {
   /// The bytes from `offset` to `end`, as many as a block holds.
   std::span<const std::byte> block(std::uint64_t offset, std::uint64_t end) {
     if (!covers(block_at_, block_filled_, offset, std::min<std::uint64_t>(magic_size, end - offset))) {
-      if (block_.empty()) block_.resize(block_size);
+      // Behind a container the next one mostly begins at once: only a search that goes on takes large blocks.
+      const bool goes_on = offset >= block_at_ && offset - block_at_ <= block_filled_;
+      block_wanted_ = goes_on ? std::min(4 * block_wanted_, block_size) : near_size;
+      if (block_.size() < block_wanted_) block_.resize(block_wanted_);
       block_at_ = offset;
-      block_filled_ = source_.read(offset, block_);
+      block_filled_ = source_.read(offset, std::span(block_).first(block_wanted_));
     }
     const auto rest = std::span(block_).first(block_filled_).subspan(offset - block_at_);
     return rest.first(std::min<std::uint64_t>(rest.size(), end - offset));
@@ -124,6 +127,7 @@ class Window final : public Bytes {
   std::vector<std::byte> block_;
   std::uint64_t block_at_ = 0;
   std::size_t block_filled_ = 0;
+  std::size_t block_wanted_ = near_size;
   mutable std::vector<std::byte> near_;
   mutable std::uint64_t near_at_ = 0;
   mutable std::size_t near_filled_ = 0;
