@@ -25,30 +25,28 @@ constexpr std::array<std::string_view, 13> base_names = {
     "libc.so.6",      "libm.so.6",   "libmvec.so.1",  "libdl.so.2",     "libpthread.so.0", "librt.so.1", "libutil.so.1",
     "libresolv.so.2", "libanl.so.1", "libgcc_s.so.1", "libstdc++.so.6", "linux-vdso.so.1", "libc.so"};
 constexpr std::array<std::string_view, 3> base_prefixes = {"ld-linux", "ld-musl", "libc.musl-"};
-// Windows 10 has these in System32.
+// Windows 10 has these in System32; OpenCL.dll comes with each vendor's driver.
 constexpr std::string_view base_dlls =
     " advapi32.dll avrt.dll bcrypt.dll bcryptprimitives.dll cabinet.dll cfgmgr32.dll comctl32.dll comdlg32.dll "
-    "credui.dll crypt32.dll d2d1.dll d3d11.dll d3d12.dll d3d9.dll d3dcompiler_47.dll dbghelp.dll dcomp.dll "
-    "ddraw.dll dinput8.dll dnsapi.dll dsound.dll dwmapi.dll dwrite.dll dxgi.dll gdi32.dll gdiplus.dll "
-    "glu32.dll hid.dll imagehlp.dll imm32.dll iphlpapi.dll kernel32.dll kernelbase.dll mpr.dll msi.dll "
+    "credui.dll crypt32.dll d2d1.dll d3d10.dll d3d11.dll d3d12.dll d3d9.dll d3dcompiler_47.dll dbgeng.dll dbghelp.dll "
+    "dcomp.dll "
+    "ddraw.dll dinput8.dll dnsapi.dll dsound.dll dwmapi.dll dwrite.dll dxgi.dll dxva2.dll gdi32.dll gdiplus.dll "
+    "glu32.dll hid.dll imagehlp.dll imm32.dll iphlpapi.dll kernel32.dll kernelbase.dll mf.dll mfplat.dll "
+    "mfreadwrite.dll mpr.dll msi.dll "
     "msimg32.dll msvcrt.dll msvfw32.dll mswsock.dll ncrypt.dll netapi32.dll normaliz.dll ntdll.dll ole32.dll "
-    "oleacc.dll oleaut32.dll opengl32.dll pdh.dll powrprof.dll propsys.dll psapi.dll rpcrt4.dll rstrtmgr.dll "
-    "secur32.dll setupapi.dll shell32.dll shlwapi.dll sspicli.dll tdh.dll ucrtbase.dll urlmon.dll user32.dll "
+    "oleacc.dll oleaut32.dll opencl.dll opengl32.dll pdh.dll powrprof.dll propsys.dll psapi.dll rpcrt4.dll "
+    "rstrtmgr.dll "
+    "secur32.dll setupapi.dll shcore.dll shell32.dll shlwapi.dll sspicli.dll tdh.dll ucrtbase.dll urlmon.dll "
+    "user32.dll "
     "userenv.dll usp10.dll uxtheme.dll version.dll windowscodecs.dll winhttp.dll wininet.dll winmm.dll "
     "winspool.drv wintrust.dll wldap32.dll ws2_32.dll wsock32.dll wtsapi32.dll xmllite.dll ";
 // The Visual C++ redistributable stands to Windows as libstdc++ to Linux.
 constexpr std::array<std::string_view, 7> base_dll_prefixes = {"api-ms-win-", "ext-ms-",  "vcruntime140", "msvcp140",
                                                                "concrt140",   "vcomp140", "vccorlib140"};
 
-std::string lower(std::string_view text) {
-  std::string result(text);
-  for (char& c : result) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return result;
-}
-
 /// Whether a needed name is one of Windows': WINSPOOL.DRV is a library too.
 bool is_dll(std::string_view name) {
-  const std::string file = lower(name);
+  const std::string file = windows_name(name);
   return file.ends_with(".dll") || file.ends_with(".drv");
 }
 
@@ -62,6 +60,13 @@ std::string without_hash(std::string_view name) {
     return std::string(name);
   return std::string(name.substr(0, so - hash - 1)) + std::string(name.substr(so));
 }
+
+/// Linux opens no path of as many bytes (PATH_MAX), so longer ones lead nowhere.
+constexpr std::size_t path_limit = 4096;
+
+/// Bytes of paths that are tried for one object. A real one needs some thousands; a hostile one may need a million
+/// names and search a million places for each.
+constexpr std::size_t search_limit = 8 << 20;
 
 /// A path, split where a package ends and its own tree begins.
 struct Place {
@@ -98,11 +103,6 @@ class Tree {
     return slash == 0 ? "/" : inner.substr(0, slash);
   }
 
-  /// Debian and RPM packages are unpacked at "/", so absolute paths and the loader's own folders mean something.
-  static bool is_system_package(const std::string& root) {
-    return root.find(".deb!") != std::string::npos || root.find(".rpm!") != std::string::npos;
-  }
-
   /// The file that opening this path gives, null where the bundle has none. As the kernel does it: part by part,
   /// links followed on the way, so that a ".." behind a linked folder leads to where the folder really lies.
   const FileRecord* open(const std::string& root, const std::string& path) const {
@@ -112,12 +112,13 @@ class Tree {
     return file == files_.end() ? nullptr : file->second;
   }
 
-  /// Where a path really lies; nothing where it leads out of the bundle or runs in a circle.
+  /// Where a path really lies; nothing where it leads out of the bundle, runs in a circle or is too long.
   std::optional<std::string> resolve(const std::string& root, std::string path) const {
-    constexpr int most_links = 40;  // as Linux has it
-    std::string done;
+    constexpr int most_links = 40;                    // as Linux has it
+    const std::string top = root.empty() ? "/" : "";  // where an absolute path begins
+    std::string done = path.starts_with('/') ? top : "";
     for (int followed = 0; !path.empty();) {
-      if (done.empty() && root.empty() && path.starts_with('/')) done = "/";
+      if (path.size() >= path_limit) return {};
       const std::size_t end = std::min(path.find('/'), path.size());
       const std::string part = path.substr(0, end);
       path.erase(0, end + 1);
@@ -128,7 +129,7 @@ class Tree {
           done = folder_of(done);
         } else if (root.empty()) {
           done += done.empty() ? ".." : "/..";
-        } else if (!is_system_package(root)) {
+        } else if (!is_unpacked_at_root(root)) {
           return {};
         }
         continue;
@@ -141,8 +142,8 @@ class Tree {
       }
       if (++followed > most_links) return {};
       if (link->second.starts_with('/')) {
-        if (!root.empty() && !is_system_package(root)) return {};
-        done.clear();
+        if (!root.empty() && !is_unpacked_at_root(root)) return {};
+        done = top;
       }
       path = link->second + "/" + path;
     }
@@ -194,7 +195,7 @@ class Walk {
   Walk(const Bundle& bundle, const Policy& policy) : bundle_(bundle), policy_(policy), tree_(bundle) {
     for (const FileRecord* file : bundle.files) {
       if (!is_loadable(*file)) continue;
-      by_name_.emplace(lower(file_name(file->path)), file);
+      by_name_.emplace(windows_name(file_name(file->path)), file);
       if (file->soname) by_soname_.emplace(*file->soname, file);
     }
     for (const std::string_view folder : hwcaps_folders)
@@ -232,10 +233,13 @@ class Walk {
     }
   }
 
-  /// Where the bundle has libraries for better CPUs, the same root can load others on each kind of machine.
+  /// Where the bundle has libraries for better CPUs, the same root can load others on each kind of machine. One that
+  /// lies in such a folder itself is never met on a lesser one.
   std::vector<Process> load_everywhere(const FileRecord& root) {
     std::vector<Process> processes;
-    for (level_ = 0; level_ < levels_.size(); ++level_) {
+    level_ = levels_.size() - 1;
+    while (level_ > 0 && root.path.find("/" + levels_[level_] + "/") == std::string::npos) --level_;
+    for (; level_ < levels_.size(); ++level_) {
       Process process = load(root);
       const auto same_files = [](const Loaded& a, const Loaded& b) { return a.file == b.file; };
       if (processes.empty() ||
@@ -253,11 +257,13 @@ class Walk {
     names_.clear();
     outside_names_.clear();
     add_names(root, "", 0);
-    for (std::size_t i = 0; i < process.objects.size(); ++i)
+    for (std::size_t i = 0; i < process.objects.size(); ++i) {
+      searched_ = 0;
       for (const std::string& name : process.objects[i].file->needed) {
         Need need = root.format == Format::pe ? look_up_dll(process, i, name) : look_up(process, i, name);
         process.objects[i].needs.push_back(std::move(need));
       }
+    }
     return process;
   }
 
@@ -307,7 +313,11 @@ class Walk {
   /// One entry of a search path, for a file with this name.
   bool try_entry(const FileRecord& owner, const std::string& folder, const std::string& root, const std::string& entry,
                  std::string_view kind, const FileRecord& requester, const std::string& name, Hit& hit,
-                 std::vector<std::string>& tried) const {
+                 std::vector<std::string>& tried) {
+    if (entry.size() >= path_limit) {
+      tried.push_back(fmt::format("{} entry of {} bytes: longer than any path", kind, entry.size()));
+      return false;
+    }
     std::vector<std::string> expansions = {entry};
     if (entry.find("$LIB") != std::string::npos || entry.find("${LIB}") != std::string::npos) {
       expansions.clear();
@@ -325,12 +335,17 @@ class Walk {
         why = "relative to the current directory, which nobody knows";
         continue;
       } else if (!root.empty()) {
-        if (!Tree::is_system_package(root)) {
+        if (!is_unpacked_at_root(root)) {
           why = "outside the bundle";
           continue;
         }
         expanded.erase(0, expanded.find_first_not_of('/'));
       }
+      if (expanded.size() + 1 + name.size() >= path_limit) {
+        why = "longer than any path";
+        continue;
+      }
+      searched_ += expanded.size() + name.size();
       if (!tree_.resolve(root, expanded)) {
         why = "leads out of the bundle";
         continue;
@@ -341,26 +356,37 @@ class Walk {
     return false;
   }
 
+  /// The entries of one search path, for a file with this name.
+  bool try_entries(const Loaded& owner, const std::vector<std::string>& entries, std::string_view kind,
+                   const std::string& root, const FileRecord& requester, const std::string& name, Hit& hit,
+                   std::vector<std::string>& tried) {
+    for (const std::string& entry : entries) {
+      if (searched_ > search_limit) {
+        tried.push_back("not looked for any further: no loader searches so many places");
+        return false;
+      }
+      if (try_entry(*owner.file, owner.folder, root, entry, kind, requester, name, hit, tried)) return true;
+    }
+    return false;
+  }
+
   /// The search for a name without a slash, in the loader's order.
   bool search(const Process& process, std::size_t requester, const std::string& name, Hit& hit,
-              std::vector<std::string>& tried) const {
+              std::vector<std::string>& tried) {
     const FileRecord& file = *process.objects[requester].file;
     const std::string root = tree_.place(file.path).root;
     if (file.runpath.empty()) {
       // DT_RPATH counts for whatever is loaded below its owner; an owner with a RUNPATH has none.
       for (std::size_t i = requester;; i = process.objects[i].by) {
-        const FileRecord& owner = *process.objects[i].file;
-        if (owner.runpath.empty())
-          for (const std::string& entry : owner.rpath)
-            if (try_entry(owner, process.objects[i].folder, root, entry, "RPATH", file, name, hit, tried)) return true;
-        if (i == process.objects[i].by) break;
-      }
-    } else {
-      for (const std::string& entry : file.runpath)
-        if (try_entry(file, process.objects[requester].folder, root, entry, "RUNPATH", file, name, hit, tried))
+        const Loaded& owner = process.objects[i];
+        if (owner.file->runpath.empty() && try_entries(owner, owner.file->rpath, "RPATH", root, file, name, hit, tried))
           return true;
+        if (i == owner.by) break;
+      }
+    } else if (try_entries(process.objects[requester], file.runpath, "RUNPATH", root, file, name, hit, tried)) {
+      return true;
     }
-    if (Tree::is_system_package(root) && !file.nodeflib)
+    if (is_unpacked_at_root(root) && !file.nodeflib)
       for (const std::string_view folder : system_folders) {
         std::string why;
         if (try_folder(root, std::string(folder), fmt::format("system folder /{}", folder), file, name, hit, why))
@@ -372,7 +398,7 @@ class Walk {
   Provider outside(const std::string& name) const {
     const bool windows = is_dll(name);  // where names are the same in any case
     if (std::any_of(policy_.provided.begin(), policy_.provided.end(), [&](const std::string& provided) {
-          return windows ? lower(provided) == lower(name) : provided == name;
+          return windows ? windows_name(provided) == windows_name(name) : provided == name;
         }))
       return Provider::policy;
     // The driver's own names are versioned: an unversioned libcuda.so comes with development packages only.
@@ -424,7 +450,7 @@ class Walk {
   /// A file of the bundle that is called so, or means to be.
   const FileRecord* elsewhere(const FileRecord& requester, const std::string& name) const {
     const auto fits = [&](const FileRecord* file) { return file->machine == requester.machine; };
-    const auto [first, last] = by_name_.equal_range(lower(file_name(name)));
+    const auto [first, last] = by_name_.equal_range(windows_name(file_name(name)));
     for (auto it = first; it != last; ++it)
       if (fits(it->second)) return it->second;
     const auto [first_soname, last_soname] = by_soname_.equal_range(name);
@@ -438,7 +464,7 @@ class Walk {
     Need need;
     need.name = name;
     const FileRecord& file = *process.objects[requester].file;
-    const auto [first, last] = by_name_.equal_range(lower(name));
+    const auto [first, last] = by_name_.equal_range(windows_name(name));
     for (auto it = first; it != last; ++it) {
       if (it->second->format != Format::pe || it->second->machine != file.machine) continue;
       need.provider = Provider::bundle;
@@ -448,7 +474,8 @@ class Walk {
       return need;
     }
     need.provider = outside(name);
-    if (need.provider == Provider::missing && lower(file.path).ends_with(".pyd") && lower(name).starts_with("python3"))
+    if (need.provider == Provider::missing && windows_name(process.root()->path).ends_with(".pyd") &&
+        windows_name(name).starts_with("python3"))
       need.provider = Provider::base_system;  // the interpreter that loads an extension has loaded this before
     if (need.provider != Provider::missing) return need;
     if (std::find(file.delayed.begin(), file.delayed.end(), name) != file.delayed.end())
@@ -469,6 +496,7 @@ class Walk {
   std::size_t level_ = 0;                     ///< what its machine can do: this one of `levels_` and those before
   std::map<std::string, std::size_t> names_;  ///< name -> object
   std::set<std::string> outside_names_;       ///< that the system brought
+  std::size_t searched_ = 0;                  ///< bytes of paths that were tried for the object at hand
 };
 
 }  // namespace
@@ -489,9 +517,13 @@ std::string_view file_name(std::string_view path) {
   return slash == std::string_view::npos ? path : path.substr(slash + 1);
 }
 
+bool is_unpacked_at_root(std::string_view root) {
+  return root.find(".deb!") != root.npos || root.find(".rpm!") != root.npos;
+}
+
 bool is_driver_name(std::string_view given) {
   if (is_dll(given)) {
-    const std::string name = lower(given);
+    const std::string name = windows_name(given);
     return std::find(driver_dlls.begin(), driver_dlls.end(), name) != driver_dlls.end();
   }
   const std::string name = without_hash(given);
@@ -504,7 +536,7 @@ bool is_driver_name(std::string_view given) {
 
 bool is_base_system_name(std::string_view given) {
   if (is_dll(given)) {
-    const std::string name = lower(given);
+    const std::string name = windows_name(given);
     return (base_dlls.find(" " + name + " ") != std::string_view::npos && name.find(' ') == std::string::npos) ||
            std::any_of(base_dll_prefixes.begin(), base_dll_prefixes.end(),
                        [&](std::string_view prefix) { return name.starts_with(prefix); });

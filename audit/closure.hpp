@@ -76,6 +76,10 @@ bool is_loadable(const FileRecord& file);
 /// The last part of a path, package members included.
 std::string_view file_name(std::string_view path);
 
+/// Whether a path begins in a Debian or RPM package, which is unpacked at "/": absolute paths and the loader's own
+/// folders then mean something. `root` is the package part, "a.deb!/data.tar.xz!".
+bool is_unpacked_at_root(std::string_view root);
+
 /// A soname or file name that only the NVIDIA driver may bring; hashed names of repaired wheels
 /// (libcuda-984fdb42.so.570.133.07) too.
 bool is_driver_name(std::string_view name);

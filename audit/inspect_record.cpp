@@ -287,6 +287,13 @@ std::vector<BundleRecord> bundles_by_path(const std::vector<FileRecord>& files) 
 
 }  // namespace
 
+std::string windows_name(std::string_view name) {
+  std::string result(name);
+  for (char& c : result)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return result;
+}
+
 std::string_view to_string(Format format) { return name_of(format_names, format); }
 std::string_view to_string(ImageKind kind) { return name_of(image_kind_names, kind); }
 std::string_view to_string(Compression compression) { return name_of(compression_names, compression); }

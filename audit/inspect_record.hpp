@@ -148,6 +148,9 @@ struct ReadOptions {
   bool for_audit = false;  ///< decompress as much as a verdict needs: kernel counts, exported stubs
 };
 
+/// A file name as Windows compares it: in small letters. The needs of a PE file are spelt as its linker liked.
+std::string windows_name(std::string_view name);
+
 /// The names of the schema: "lto-ir", "private-static", …
 std::string_view to_string(Format format);
 std::string_view to_string(ImageKind kind);

@@ -2,6 +2,7 @@
 // somebody else can fill it.
 #include <fmt/format.h>
 #include <algorithm>
+#include <set>
 
 #include "closure.hpp"
 #include "rule.hpp"
@@ -25,7 +26,7 @@ bool is_own_folder(const Subject& subject, std::string_view entry) {
   const std::size_t member = path.rfind("!/");
   if (member == std::string::npos) return false;
   const std::string root = path.substr(0, member + 1);
-  if (root.find(".deb!") == std::string::npos && root.find(".rpm!") == std::string::npos) return false;
+  if (!is_unpacked_at_root(root)) return false;
   const std::string folder = normal_path(entry) + "/";
   return std::any_of(subject.bundle.files.begin(), subject.bundle.files.end(), [&](const FileRecord* file) {
     return file->path.starts_with(root) && normal_path(file->path.substr(member + 1)).starts_with(folder);
@@ -39,8 +40,7 @@ bool is_absolute_in_disguise(const Subject& subject, std::string_view entry) {
   std::string_view inner = subject.file.path;
   const std::string& top = subject.bundle.name;
   if (const std::size_t member = inner.rfind("!/"); member != std::string_view::npos) {
-    const std::string_view root = inner.substr(0, member + 1);
-    if (root.find(".deb!") != root.npos || root.find(".rpm!") != root.npos) return false;
+    if (is_unpacked_at_root(inner.substr(0, member + 1))) return false;
     inner.remove_prefix(member + 2);
   } else if (!top.empty() && inner.starts_with(top)) {
     inner.remove_prefix(top.size());
@@ -49,10 +49,12 @@ bool is_absolute_in_disguise(const Subject& subject, std::string_view entry) {
   }
   while (inner.starts_with('/')) inner.remove_prefix(1);
   const std::string folder(inner.substr(0, inner.size() - file_name(inner).size()));
-  std::string place = normal_path(folder + "./" + std::string(entry.substr(std::min(entry.find('/'), entry.size()))));
-  if (!place.starts_with("../")) return false;
-  while (place.starts_with("../")) place.erase(0, 3);
-  const std::string_view first = std::string_view(place).substr(0, place.find('/'));
+  const std::string place =
+      normal_path(folder + "./" + std::string(entry.substr(std::min(entry.find('/'), entry.size()))));
+  std::string_view first = place;
+  if (!first.starts_with("../")) return false;
+  while (first.starts_with("../")) first.remove_prefix(3);
+  first = first.substr(0, first.find('/'));
   // A lib folder beside the one that was named is no system's: somebody judges the bin folder alone.
   for (const std::string_view system : {"usr", "opt", "home", "root", "tmp", "var"})
     if (first == system) return true;
@@ -77,6 +79,7 @@ Verdict check(const Subject& subject) {
     for (const std::string& entry : file.runpath) entries.push_back({"RUNPATH", entry});
   }
   std::vector<Evidence> evidence;
+  std::set<std::string> told;
   bool vendor = false;
   for (const auto& [kind, entry] : entries) {
     const bool disguised = is_absolute_in_disguise(subject, entry);
@@ -112,8 +115,7 @@ Verdict check(const Subject& subject) {
     }
     // CMake fills the search path of its build tree up with ':', so that the installed one fits in: one finding,
     // not 23.
-    if (std::any_of(evidence.begin(), evidence.end(), [&](const Evidence& other) { return other.message == message; }))
-      continue;
+    if (!told.insert(message).second) continue;
     evidence.push_back({std::move(message), std::move(hint), {}});
   }
   if (!evidence.empty()) return Verdict::flagged(std::move(evidence));
@@ -137,8 +139,7 @@ constinit const Rule absolute_rpath = {
         "the same name are, from whatever toolkit lies there. A folder that anybody can write to, an empty entry "
         "or a relative one lets other people's code into the process. The RPATH of a CMake build tree is absolute "
         "by design, so after a link the install RPATH is judged. An entry that climbs from $ORIGIN out of the bundle "
-        "to /usr "
-        "and the like is absolute in all but name. A Debian or RPM package may name its own folders.",
+        "to /usr and the like is absolute in all but name. A Debian or RPM package may name its own folders.",
     .fix =
         "Use $ORIGIN: 'cudeploy_rpath' or INSTALL_RPATH \"$ORIGIN/../lib\". INSTALL_RPATH_USE_LINK_PATH puts build "
         "folders into the result: leave it off.",

@@ -61,6 +61,49 @@ TEST(Closure, CirclesEnd) {
   EXPECT_EQ(processes(close_over(tree.bundle, {})), (std::vector<std::string>{"a.so: b.so<a.so"}));
 }
 
+/// What was tried for the first need of the last object.
+std::vector<std::string> last_tried(const Closure& closure) {
+  return closure.processes.at(0).objects.back().needs.at(0).tried;
+}
+
+// Each library of the chain lies in the same folder, under a path that is twice as long as the one before.
+TEST(Closure, PathsThatGrowEndWhereLinuxEndsThem) {
+  nlohmann::json content;
+  for (int i = 0; i < 40; ++i)
+    content["d/" + std::to_string(100 + i)] = {{"needed", {std::to_string(101 + i)}}, {"runpath", {"$ORIGIN/$ORIGIN"}}};
+  const Tree tree("d", content);
+  const Closure closure = close_over(tree.bundle, {});
+  EXPECT_GT(closure.processes.at(0).objects.size(), 10u);
+  EXPECT_EQ(last_tried(closure), std::vector<std::string>{"RUNPATH $ORIGIN/$ORIGIN: longer than any path"});
+}
+
+TEST(Closure, AnEntryLongerThanAnyPathIsNamedByItsLength) {
+  std::string entry = "$ORIGIN/";
+  while (entry.size() < 4096) entry += "./";
+  const Tree tree("d", {{"d/app", {{"type", "executable"}, {"needed", {"x.so"}}, {"runpath", {entry}}}},
+                        {"d/x.so", nlohmann::json::object()}});
+  EXPECT_EQ(last_tried(close_over(tree.bundle, {})),
+            std::vector<std::string>{"RUNPATH entry of 4096 bytes: longer than any path"});
+  entry.resize(4000);
+  const Tree shorter("d", {{"d/app", {{"type", "executable"}, {"needed", {"x.so"}}, {"runpath", {entry}}}},
+                           {"d/x.so", nlohmann::json::object()}});
+  EXPECT_EQ(processes(close_over(shorter.bundle, {})), std::vector<std::string>{"d/app: x.so<app"});
+}
+
+TEST(Closure, AMillionPlacesForAMillionNamesAreNotAllSearched) {
+  nlohmann::json needed, runpath;
+  for (int i = 0; i < 20000; ++i) {
+    needed.push_back("lib" + std::to_string(i) + ".so");
+    runpath.push_back("$ORIGIN/" + std::to_string(i));
+  }
+  const Tree tree("d", {{"d/app", {{"type", "executable"}, {"needed", needed}, {"runpath", runpath}}}});
+  const Closure closure = close_over(tree.bundle, {});
+  const auto& needs = closure.processes.at(0).objects.at(0).needs;
+  EXPECT_EQ(needs.front().tried.size(), 20000u);
+  EXPECT_EQ(needs.back().tried,
+            std::vector<std::string>{"not looked for any further: no loader searches so many places"});
+}
+
 // glibc takes the folder in which a library was found, not the one that the link leads to.
 TEST(Closure, OriginIsWhereTheLinkLies) {
   const Tree tree("d",
