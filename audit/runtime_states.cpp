@@ -61,11 +61,9 @@ std::optional<int> leading_number(std::string_view text) {
 
 std::optional<int> major_of_library(std::string_view name) {
   constexpr std::string_view elf = "libcudart", windows = "cudart64_";
-  std::string folded(name);  // Windows takes names in any case
-  for (char& c : folded) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  if (folded.starts_with(windows)) {
+  if (windows_name(name).starts_with(windows)) {  // up to CUDA 11 the release without its dot: 80, 101, 110
     const auto number = leading_number(name.substr(windows.size()));
-    return number && *number >= 100 ? *number / 10 : number;
+    return number && *number >= 40 ? *number / 10 : number;
   }
   if (!name.starts_with(elf)) return {};
   name.remove_prefix(elf.size());

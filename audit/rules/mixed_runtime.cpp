@@ -22,7 +22,7 @@ std::string hint(const FileRecord& file) {
 struct Use {
   RuntimeState state;
   std::optional<int> major;
-  std::string library = {};  ///< shared: the soname of the library, since each library is a state of its own
+  std::string library = {};  ///< shared: what the loader calls the library, since each is a state of its own
   friend auto operator<=>(const Use&, const Use&) = default;
 };
 
@@ -35,36 +35,39 @@ std::string describe(const Use& use) {
       return "unified CUDA runtime" + major;
     case RuntimeState::shared:
       // The name says more than the major only where a wheel tool made it.
-      return "shared libcudart" + major + (use.library.starts_with("libcudart-") ? " (" + use.library + ")" : "");
+      return "shared libcudart" + major + (use.library.find('-') != std::string::npos ? " (" + use.library + ")" : "");
     case RuntimeState::hybrid:
       break;
   }
   return "driver's own CUDA runtime" + major;
 }
 
-/// What the loader knows a needed library by: its soname, where the bundle has it.
-std::string library_of(std::string name, const Bundle& bundle) {
-  for (int links = 0; links < 8; ++links) {
-    const auto link = std::find_if(bundle.links.begin(), bundle.links.end(),
-                                   [&](const auto& pair) { return file_name(pair.first) == name; });
-    if (link == bundle.links.end()) break;
-    name = file_name(link->second);
-  }
-  for (const FileRecord* file : bundle.files)
-    if (file->soname && file_name(file->path) == name) return *file->soname;
+/// What the loader knows a needed library by: its soname, where the bundle has it; on Windows the name that is asked
+/// for.
+std::string library_of(const FileRecord& file, const std::string& name, const Closure& closure) {
+  if (file.format == Format::pe) return windows_name(name);
+  const auto found = closure.occurrences.find(&file);
+  if (found == closure.occurrences.end()) return name;
+  const Occurrence& place = found->second.front();
+  for (const Need& need : closure.processes[place.process].objects[place.object].needs)
+    if (need.name == name && need.file) return need.file->soname.value_or(std::string(file_name(need.file->path)));
   return name;
 }
 
-std::set<Use> uses_of(const FileRecord& file, const Bundle& bundle) {
+std::set<Use> uses_of(const FileRecord& file, const Closure& closure) {
   std::set<Use> uses;
   if (!is_loadable(file)) return uses;
+  bool named = false;  // each shared one by its name: once tells them all
   for (const RuntimeCopy& copy : file.runtime_copies) {
     const auto state = state_of(copy);
-    if (!state) continue;
-    if (state == RuntimeState::shared && file.format == Format::elf)
+    if (!state || (named && state == RuntimeState::shared)) continue;
+    if (state == RuntimeState::shared)
       for (const std::string& name : file.needed)
-        if (const auto major = major_of_library(name)) uses.insert({*state, major, library_of(name, bundle)});
-    if (!uses.empty() && state == RuntimeState::shared) continue;
+        if (const auto major = major_of_library(name)) {
+          uses.insert({*state, major, library_of(file, name, closure)});
+          named = true;
+        }
+    if (named && state == RuntimeState::shared) continue;
     const std::vector<int> majors = majors_of(file, copy);
     if (majors.empty()) uses.insert({*state, {}});
     for (const int major : majors) uses.insert({*state, major});
@@ -84,33 +87,33 @@ bool differ(const Use& a, const Use& b) {
 bool linked_together(const Closure& closure, const FileRecord& a, const FileRecord& b) {
   const auto of_a = closure.occurrences.find(&a), of_b = closure.occurrences.find(&b);
   if (of_a == closure.occurrences.end() || of_b == closure.occurrences.end()) return false;
-  for (const Occurrence& one : of_a->second)
-    for (const Occurrence& other : of_b->second)
-      if (one.process == other.process) return true;
+  auto one = of_a->second.begin(), other = of_b->second.begin();  // both in the order of processes
+  while (one != of_a->second.end() && other != of_b->second.end()) {
+    if (one->process == other->process) return true;
+    ++(one->process < other->process ? one : other);
+  }
   return false;
 }
 
 bool clash(const FileRecord& a, const FileRecord& b, const Subject& subject) {
+  if (a.format != b.format || a.machine != b.machine) return false;
   const Closure& closure = subject.closure;
+  // NVIDIA's own private copies are by design. Two majors of the shared runtime are not, whoever needs them; but
+  // libraries for different majors that nothing links together are alternatives.
   const bool vendor = is_vendor_file(a) || is_vendor_file(b);
-  const std::set<Use> uses_a = uses_of(a, subject.bundle), uses_b = uses_of(b, subject.bundle);
+  const bool linked = linked_together(closure, a, b), meet = !vendor && may_meet(a, b);
+  const bool one_kind_matters = linked || (meet && (is_executable(a) || is_executable(b)));
+  const bool two_kinds_matter = meet || (!vendor && linked);
+  if (!one_kind_matters && !two_kinds_matter) return false;
+  const std::set<Use> uses_a = uses_of(a, closure), uses_b = uses_of(b, closure);
   for (const Use& one : uses_a)
-    for (const Use& other : uses_b) {
-      if (!differ(one, other)) continue;
-      // NVIDIA's own private copies are by design. Two majors of the shared runtime are not, whoever needs them;
-      // but libraries for different majors that nothing links together are alternatives.
-      if (one.state == other.state) {
-        const bool loads_anything = is_executable(a) || is_executable(b);
-        if (linked_together(closure, a, b) || (!vendor && loads_anything && may_meet(a, b))) return true;
-      } else if (!vendor && (may_meet(a, b) || linked_together(closure, a, b))) {
-        return true;
-      }
-    }
+    for (const Use& other : uses_b)
+      if (differ(one, other) && (one.state == other.state ? one_kind_matters : two_kinds_matter)) return true;
   return false;
 }
 
 bool is_mixed(const FileRecord& file, const Subject& subject) {
-  if (uses_of(file, subject.bundle).empty()) return false;
+  if (uses_of(file, subject.closure).empty()) return false;
   return std::any_of(subject.bundle.files.begin(), subject.bundle.files.end(), [&](const FileRecord* other) {
     return other != &file && !other->runtime_copies.empty() && clash(file, *other, subject);
   });
@@ -125,7 +128,7 @@ std::string list_of_uses(const std::map<std::string, std::vector<std::string>>& 
 
 Verdict check(const Subject& subject) {
   const FileRecord& file = subject.file;
-  const std::set<Use> own = uses_of(file, subject.bundle);
+  const std::set<Use> own = uses_of(file, subject.closure);
   if (own.empty())
     return Verdict::not_applicable(!file.runtime_copies.empty() && !is_loadable(file) ? "not linked yet"
                                                                                       : "uses no CUDA runtime");
@@ -153,7 +156,7 @@ Verdict check(const Subject& subject) {
     for (const FileRecord* other : files)
       if (is_mixed(*other, subject)) {
         if (other != &file) related.push_back(other->path);
-        for (const Use& use : uses_of(*other, subject.bundle)) by_use[describe(use)].push_back(other->path);
+        for (const Use& use : uses_of(*other, subject.closure)) by_use[describe(use)].push_back(other->path);
       }
     evidence.push_back(
         {"different CUDA runtimes can meet in one process: " + list_of_uses(by_use), hint(file), std::move(related)});

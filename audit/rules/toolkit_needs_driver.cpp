@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <utility>
 
 #include "gpu.hpp"
 #include "rule.hpp"
@@ -19,8 +20,10 @@ Verdict check(const Subject& subject) {
   if (!wanted) return Verdict::not_applicable("the driver's version is not understood");
 
   std::map<int, std::string> majors;  // and what tells it
+  bool named = false;                 // one copy that is needed by name tells all such names
   for (const RuntimeCopy& copy : file.runtime_copies) {
     if (copy.kind == RuntimeCopyKind::stand_in) continue;
+    if (copy.kind == RuntimeCopyKind::needs_shared && !copy.version && std::exchange(named, true)) continue;
     for (const int major : majors_of(file, copy)) majors.emplace(major, "its CUDA runtime is");
   }
   for (const FatBinary& container : file.fat_binaries)
