@@ -461,8 +461,10 @@ void read_pe(const Bytes& bytes, const ReadOptions& options, FileRecord& record)
   record.type = layout->is_dll ? "shared" : "executable";
   record.soname = layout->export_name;
   record.needed = layout->imports;
+  std::set<std::string> known;
+  for (const std::string& name : layout->imports) known.insert(windows_name(name));
   for (const std::string& name : layout->delayed_imports) {
-    if (std::find(record.needed.begin(), record.needed.end(), name) != record.needed.end()) continue;
+    if (!known.insert(windows_name(name)).second) continue;
     record.needed.push_back(name);
     record.delayed.push_back(name);
   }

@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cstddef>
 #include <cstring>
+#include <set>
 
 namespace cudeploy {
 
@@ -129,6 +130,10 @@ void read_sections(const Bytes& bytes, const FileHeader& header, std::uint64_t t
     const SectionHeader& raw = headers[i];
     PeSection section{section_name(bytes, header, raw), raw.flags, raw.address, {}, false};
     std::uint64_t there = 0;
+    if (raw.file_offset == 0) {  // nothing of it lies in the file, whatever its size says
+      layout.sections.push_back(std::move(section));
+      continue;
+    }
     if (raw.file_offset < bytes.size()) there = std::min<std::uint64_t>(raw.file_size, bytes.size() - raw.file_offset);
     // What lies in the file is padded; what lies in memory may go on with zeros.
     const std::uint64_t loaded = std::min<std::uint64_t>(there, raw.memory_size == 0 ? there : raw.memory_size);
@@ -147,6 +152,7 @@ template <typename Descriptor, typename NameOf>
 std::vector<std::string> read_imports(const Bytes& bytes, const PeLayout& layout, std::uint32_t address,
                                       std::string_view table, NameOf name_of, std::vector<Problem>& problems) {
   std::vector<std::string> names;
+  std::set<std::string> known;
   if (address == 0) return names;
   const Extent where = layout.at_address(address);
   for (std::size_t i = 0;; ++i) {
@@ -172,7 +178,7 @@ std::vector<std::string> read_imports(const Bytes& bytes, const PeLayout& layout
                                           i, *name_address)});
       return names;
     }
-    if (std::find(names.begin(), names.end(), *name) == names.end()) names.push_back(*name);
+    if (known.insert(windows_name(*name)).second) names.push_back(*name);
   }
 }
 

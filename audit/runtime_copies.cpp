@@ -135,11 +135,12 @@ std::set<std::uint64_t> slots_in_place(const Bytes& bytes, const MemoryView& vie
                                        const std::set<std::uint64_t>& names) {
   std::set<std::uint64_t> slots;
   std::uint64_t low = *names.begin(), high = *names.rbegin();
+  std::uint64_t left = bytes.size();  // parts that lie over each other are a lie, and not read again and again
   std::vector<std::uint64_t> block(kBlock / 8);
   for (const MappedPart& part : view.parts) {
     if (!part.holds_pointers) continue;
     std::uint64_t skip = (8 - part.address % 8) % 8;
-    for (std::uint64_t at = skip; at + 8 <= part.where.size && slots.size() < kMaxHits;) {
+    for (std::uint64_t at = skip; at + 8 <= part.where.size && slots.size() < kMaxHits && left > 0;) {
       std::size_t want = std::min<std::uint64_t>(kBlock, part.where.size - at) & ~std::uint64_t{7};
       std::size_t got = bytes.read(part.where.offset + at, std::as_writable_bytes(std::span(block)).first(want)) / 8;
       for (std::size_t i = 0; i < got; ++i) {
@@ -147,6 +148,7 @@ std::set<std::uint64_t> slots_in_place(const Bytes& bytes, const MemoryView& vie
       }
       if (got == 0) break;
       at += got * 8;
+      left -= std::min<std::uint64_t>(left, got * 8);
     }
   }
   return slots;
@@ -226,15 +228,9 @@ MemoryView linked_view(const Bytes& bytes, const ElfLayout& layout) {
   return view;
 }
 
-std::string lower(std::string_view text) {
-  std::string result(text);
-  for (char& c : result) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return result;
-}
-
 /// "12" of cudart64_12.dll, and of cudart64_12-1f2e3d4c.dll as wheel tools rename it; empty for other names.
 std::string dll_version(std::string_view given) {
-  const std::string name = lower(given);
+  const std::string name = windows_name(given);
   constexpr std::string_view stem = "cudart64_", end = ".dll";
   if (!name.starts_with(stem) || !name.ends_with(end)) return {};
   const std::string version = name.substr(stem.size(), name.size() - stem.size() - end.size());

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 
 namespace cudeploy {
 
@@ -183,8 +182,7 @@ std::optional<Vendor> recognise_driver(const FileRecord& record, std::string_vie
 
 /// "cublas" of cublas64_12.dll, "nvrtc" of nvrtc64_120_0.alt.dll, "nvjitlink" of nvJitLink_120_0.dll.
 std::string dll_stem(std::string_view name) {
-  std::string stem(name);
-  for (char& c : stem) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  std::string stem = windows_name(name);
   for (const std::string_view end : {".dll", ".alt"}) {
     if (stem.ends_with(end)) stem.resize(stem.size() - end.size());
   }

@@ -49,6 +49,14 @@ def read(cudeploy, path):
     return record
 
 
+def once(names):
+    """Each name as it is spelt first: Windows compares names in any case."""
+    first = {}
+    for name in names:
+        first.setdefault(name.lower(), name)
+    return list(first.values())
+
+
 def tables(cudeploy, dlls, _):
     wrong = []
     for path in dlls:
@@ -62,8 +70,8 @@ def tables(cudeploy, dlls, _):
             "machine": MACHINES[re.search(r"Machine: (\w+)", text)[1]],
             "type": "shared" if dll else "executable",
             "soname": exported[1] if exported else None,
-            "needed": list(dict.fromkeys(needed + delayed)),
-            "delayed": [name for name in dict.fromkeys(delayed) if name not in needed],
+            "needed": once(needed + delayed),
+            "delayed": [name for name in once(needed + delayed) if name not in needed],
         }
         for key, value in facts.items():
             if record[key] != value:
@@ -113,6 +121,8 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         package = zipfile.ZipFile(part(real_parts, f"wheel:{wheel}") / wheel)
         dlls = [Path(package.extract(name, folder)) for name in package.namelist() if name.endswith((".dll", ".pyd"))]
+        if not dlls:
+            raise SystemExit(f"{wheel}: no DLL in it to compare")
         wrong = {"tables": tables, "device_code": device_code}[case](cudeploy, dlls, real_parts)
         print(f"{len(dlls)} files")
         print("\n".join(wrong))
