@@ -216,13 +216,15 @@ void sizes(std::string& out, const FileRecord& file) {
   std::map<std::tuple<int, std::uint32_t, std::string>, Cost> costs;
   for (const FatBinary& container : file.fat_binaries) {
     std::uint64_t left = container.size, plain = 0;
+    // An entry may claim any size: none takes more than its container.
+    const auto stored = [&](const Image& image) { return std::min(container.size, image.stored_size.value_or(0)); };
     for (const Image& image : container.images) {
-      if (image.stored_size) left -= std::min(left, *image.stored_size);
+      left -= std::min(left, stored(image));
       if (image.group) plain += image.size.value_or(0);
     }
     for (const Image& image : container.images) {
       Cost& cost = costs[{static_cast<int>(image.kind), image.arch.value_or(0), image_name(image)}];
-      if (image.stored_size) cost.bytes += static_cast<double>(*image.stored_size);
+      cost.bytes += static_cast<double>(stored(image));
       if (!image.group || plain == 0) continue;
       cost.bytes +=
           static_cast<double>(left) * static_cast<double>(image.size.value_or(0)) / static_cast<double>(plain);
@@ -269,19 +271,18 @@ void gpus(std::string& out, const FileRecord& file, const Ink& ink) {
     it->gpus += (it->gpus.empty() ? "" : " ") + to_string(gpu.target);
   }
   std::stable_sort(groups.begin(), groups.end(), [](const Group& a, const Group& b) { return a.support < b.support; });
+  const char* driver_word = file.format == Format::pe ? "Linux driver" : "driver";
   // Who picks a build by the driver alone gets one that the GPU is too old for.
   for (const Gpu& gpu : known_gpus()) {
     const Support now = support(coverage(file, gpu.target));
     if (now != Support::native && now != Support::jit) continue;
     const auto floor = driver_floor(file, gpu.target);
-    line(out, "oldest gpu", describe(gpu.target) + (floor ? ", driver " + floor->text() : ""));
+    line(out, "oldest gpu", describe(gpu.target) + (floor ? fmt::format(", {} {}", driver_word, floor->text()) : ""));
     break;
   }
   bool first = true;
   for (const Group& group : groups) {
-    std::string more = group.driver.empty()
-                           ? ""
-                           : fmt::format("  ({}driver {})", file.format == Format::pe ? "Linux " : "", group.driver);
+    std::string more = group.driver.empty() ? "" : fmt::format("  ({} {})", driver_word, group.driver);
     if (group.support == Support::part) more = "  (some fat binaries have nothing for these)";
     line(out, first ? "gpus" : "", support_word(group.support, 7, ink) + group.gpus + more);
     first = false;

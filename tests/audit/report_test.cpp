@@ -58,13 +58,13 @@ TEST(InspectText, SaysWhatEachArchitectureCosts) {
   FileRecord file = library();
   file.size = 10000;
   file.fat_binaries.resize(1);
+  file.fat_binaries[0].size = 4000;
   file.fat_binaries[0].images = {image(ImageKind::cubin, 80), image(ImageKind::cubin, 90), image(ImageKind::cubin, 90)};
   for (Image& each : file.fat_binaries[0].images) each.stored_size = 1024;
   record.files = {file};
   EXPECT_TRUE(has_line(inspect_text(record, ReadOptions(), false),
                        "  sizes         sm_80: 1.0 KiB, 10 % · sm_90: 2.0 KiB, 20 %"));
   // Compressed together: shares of what the container takes, by plain size.
-  record.files[0].fat_binaries[0].size = 4000;
   for (Image& each : record.files[0].fat_binaries[0].images) {
     each.stored_size.reset();
     each.group = 16;
@@ -72,6 +72,13 @@ TEST(InspectText, SaysWhatEachArchitectureCosts) {
   }
   EXPECT_TRUE(has_line(inspect_text(record, ReadOptions(), false),
                        "  sizes         sm_80: about 2.9 KiB, 30 % · sm_90: about 1000 B, 10 %"));
+  // An entry that claims more than its container does not take it.
+  FileRecord liar = file;
+  liar.fat_binaries[0].size = 5000;
+  liar.fat_binaries[0].images[0].stored_size = ~std::uint64_t{0};
+  EXPECT_TRUE(has_line(inspect_text({{liar}, {}}, ReadOptions(), false),
+                       "  sizes         sm_80: 4.9 KiB, 50 % · sm_90: 2.0 KiB, 20 %"))
+      << inspect_text({{liar}, {}}, ReadOptions(), false);
   // One architecture costs what the device code costs.
   record.files[0].fat_binaries[0].images.resize(1);
   EXPECT_EQ(inspect_text(record, ReadOptions(), false).find("  sizes"), std::string::npos);
@@ -82,6 +89,9 @@ TEST(InspectText, SaysTheOldestGpuBesideTheDriver) {
   record.files = {library()};
   EXPECT_TRUE(has_line(inspect_text(record, ReadOptions(), false), "  oldest gpu    8.0 (Ampere), driver 580.65.06"))
       << inspect_text(record, ReadOptions(), false);
+  record.files[0].format = Format::pe;
+  EXPECT_TRUE(
+      has_line(inspect_text(record, ReadOptions(), false), "  oldest gpu    8.0 (Ampere), Linux driver 580.65.06"));
 }
 
 TEST(InspectText, AHostileNameIsShownNotObeyed) {
