@@ -364,6 +364,7 @@ TEST_F(Fixture, LoaderDecidesInAChangedRoot) {
       return execl(words[2], words[2], (char*)0);
     })");
   run("gcc list.c -o list");
+  if (try_run("./list / /bin/true").first != 0) GTEST_SKIP() << "root may not change the root here";
   const InspectRecord record = inspect_paths({path("x.deb")}, {}, {}, {});
   Bundle bundle;
   for (const FileRecord& file : record.files) bundle.files.push_back(&file);
