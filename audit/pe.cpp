@@ -128,7 +128,7 @@ void read_sections(const Bytes& bytes, const FileHeader& header, std::uint64_t t
   std::size_t cut = 0;
   for (std::size_t i = 0; i < headers.size(); ++i) {
     const SectionHeader& raw = headers[i];
-    PeSection section{section_name(bytes, header, raw), raw.flags, raw.address, {}, false};
+    PeSection section{section_name(bytes, header, raw), raw.flags, raw.address, {}, false, false};
     std::uint64_t there = 0;
     if (raw.file_offset == 0) {  // nothing of it lies in the file, whatever its size says
       layout.sections.push_back(std::move(section));
@@ -138,6 +138,7 @@ void read_sections(const Bytes& bytes, const FileHeader& header, std::uint64_t t
     // What lies in the file is padded; what lies in memory may go on with zeros.
     const std::uint64_t loaded = std::min<std::uint64_t>(there, raw.memory_size == 0 ? there : raw.memory_size);
     if (loaded > 0) section.where = {raw.file_offset, loaded};
+    section.zeros_follow = raw.memory_size > raw.file_size;
     if (there < raw.file_size && cut++ < kMaxCutSections)
       problems.push_back({table + i * sizeof(SectionHeader),
                           fmt::format("PE section {} '{}': expected {} bytes at offset {}, found {}", i, section.name,
@@ -155,8 +156,12 @@ std::vector<std::string> read_imports(const Bytes& bytes, const PeLayout& layout
   std::set<std::string> known;
   if (address == 0) return names;
   const Extent where = layout.at_address(address);
+  const bool zeros_follow = std::any_of(layout.sections.begin(), layout.sections.end(), [&](const PeSection& section) {
+    return where.size > 0 && section.zeros_follow && section.where.end() == where.end();
+  });
   for (std::size_t i = 0;; ++i) {
     const std::uint64_t at = where.offset + i * sizeof(Descriptor);
+    if (zeros_follow && at + sizeof(Descriptor) > where.end()) return names;  // the last one need not be in the file
     if (where.size / sizeof(Descriptor) <= i || i == kMaxImports) {
       problems.push_back(
           {std::min(at, bytes.size()),

@@ -18,6 +18,7 @@ struct PeSection {
   std::uint32_t flags = 0;
   std::uint32_t address = 0;  ///< relative to the image base
   Extent where;
+  bool zeros_follow = false;  ///< in memory, behind what the file has of it
   bool holds_imports = false;
 
   bool is_writable() const;

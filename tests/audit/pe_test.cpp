@@ -322,6 +322,21 @@ TEST_F(LyingPe, AboutANameThatIsNowhere) {
   EXPECT_NE(problems_of(read_it()).find("expected the address of a name, found 0x7fffffff"), std::string::npos);
 }
 
+TEST_F(LyingPe, NotAboutAnEndThatIsInMemoryOnly) {
+  const std::string one = bytes_.substr(place(number(directory(1))), 20);
+  const std::size_t section = header_ + 20 + 240 + 40;  // .rdata grows up to one descriptor behind the file's end
+  const auto table = static_cast<std::uint32_t>(bytes_.size());
+  bytes_ += one;
+  const std::uint32_t size = table + 20 - number(section + 20);
+  put(section + 8, size);
+  put(section + 16, size);
+  put(directory(1), number(section + 12) + table - number(section + 20));
+  EXPECT_NE(problems_of(read_it()).find("PE import table: expected an end"), std::string::npos);
+  put(section + 8, size + 20);
+  EXPECT_EQ(problems_of(read_it()), "");
+  EXPECT_EQ(read_it().needed, (Names{"dep.dll", "late.dll"}));
+}
+
 TEST_F(LyingPe, AboutHowMuchItNeeds) {
   // One descriptor over and over, up to the end of what could be a billion: each points to the same name.
   const std::string one = bytes_.substr(place(number(directory(1))), 20);
