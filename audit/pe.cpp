@@ -222,14 +222,14 @@ std::optional<PeLayout> read_pe_layout(const Bytes& bytes, std::vector<Problem>&
   }
   const std::uint64_t optional_at = header_at + sizeof(FileHeader);
   const auto magic = bytes.value<std::uint16_t>(optional_at);
-  if (magic != kPe32 && magic != kPe32Plus) {
+  const bool wide = magic == kPe32Plus;
+  if (!wide && magic != kPe32) {
     problems.push_back(
         {optional_at,
          magic ? fmt::format("PE optional header magic: expected {:#x} or {:#x}, found {:#x}", kPe32Plus, kPe32, *magic)
                : "PE optional header: the file ends before it"});
     return std::nullopt;
   }
-  const bool wide = magic == kPe32Plus;
   PeLayout layout;
   layout.machine = header->machine;
   layout.is_dll = header->characteristics & kIsDll;

@@ -232,8 +232,8 @@ TEST_F(Pe, OfNvidiaIsToldByNameAndExport) {
 }
 
 TEST_F(Pe, IsToldFromWhatOnlyBeginsLikeIt) {
-  for (std::string text : {std::string("MZ"), std::string("MZ") + std::string(100, '\0'),
-                           std::string("MZ") + std::string(58, 'x') + "\xff\xff\xff\xff"}) {
+  for (const std::string& text : {std::string("MZ"), std::string("MZ") + std::string(100, '\0'),
+                                  std::string("MZ") + std::string(58, 'x') + "\xff\xff\xff\xff"}) {
     write("file", text);
     EXPECT_EQ(read("file").format, Format::other);
   }

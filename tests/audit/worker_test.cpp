@@ -47,7 +47,7 @@ std::string problem(const Reading& reading, std::size_t index = 0) {
 }
 
 /// What is said of "bad" when it is read by `bad`; asserts that its neighbours are read.
-std::string death_of(const std::function<void()>& bad, WorkerLimits how = limits()) {
+std::string death_of(const std::function<void()>& bad, const WorkerLimits& how = limits()) {
   auto all = tasks({"a", "bad", "c", "d"});
   auto readings = read_in_workers(
       all,
