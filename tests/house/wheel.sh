@@ -54,5 +54,5 @@ grep -F "the command is $environment/bin/cudeploy" log || { cat log; exit 1; }
 
 echo "== taken out again"
 "$outer" -m pip --python "$environment/bin/python" uninstall --quiet --yes cudeploy
-left=$(find "$environment" -path '*cudeploy*' ! -type d)
+left=$(cd "$environment" && find . -path '*cudeploy*' ! -type d)
 [ -z "$left" ] || { echo "error: left behind: $left"; exit 1; }
