@@ -426,14 +426,14 @@ int audit(const AuditArguments& arguments) {
   std::vector<std::string> to_read;
   for (const std::string& path : arguments.paths) {
     try {
-      if (saved_document(path, runtime_report))
+      if (auto saved = saved_record(path)) {
+        tell_unnamed_kernels(path, *saved);
+        code = std::max(code, merge(record, std::move(*saved)));
+      } else if (saved_document(path, runtime_report)) {
         throw Failure(
             fmt::format("{}: error: expected files to judge or a saved inspect record, found the report of a process\n"
                         "hint: cudeploy inspect shows it; audit judges the program and its libraries themselves",
                         printable(path)));
-      if (auto saved = saved_record(path)) {
-        tell_unnamed_kernels(path, *saved);
-        code = std::max(code, merge(record, std::move(*saved)));
       } else {
         to_read.push_back(path);
       }
