@@ -13,11 +13,14 @@ CUDA_RUNTIME_LIBRARY reaches only targets with CUDA sources.
 
 ``unified``
   The static runtime, joined with every other unified copy in the process: kernels, ``__device__`` variables and
-  the last error are then the same for the program and its plugins. Links ``cudeploy::runtime``.
+  the last error are then the same for the program and its plugins. Links ``cudeploy::runtime``. Exists on Linux; elsewhere
+  it is ``static``, and a message says so.
 ``shared``
   libcudart.so of the toolkit; :command:`cudeploy_package` puts it into the bundle.
 ``static``
-  NVIDIA's static runtime as it is: a private state in each program and library.
+  NVIDIA's static runtime as it is: a private state in each program and library. On Windows since CUDA 13.3, and ``shared``
+  there since 13.0, it is a loader of the display driver's own runtime (nvcc calls it hybrid), one state per process:
+  nothing to ship, and drivers before 580 lack it.
 ``none``
   No runtime: for programs that open the driver themselves. The toolkit's headers are still found.
 ``ANCHOR``
@@ -74,6 +77,12 @@ function(cudeploy_link_runtime target mode)
     if(problem)
       message(FATAL_ERROR "cudeploy_link_runtime: ${target}: ${problem}")
     endif()
+    if(NOT CMAKE_SYSTEM_NAME STREQUAL "Linux")
+      _cudeploy_say_plain_runtime("${target}")
+      set(mode static)
+    endif()
+  endif()
+  if(mode STREQUAL "unified")
     if(arg_ANCHOR STREQUAL "hidden")
       set(libraries cudeploy::runtime_hidden)
     else()

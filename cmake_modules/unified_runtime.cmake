@@ -6,15 +6,13 @@ include_guard(GLOBAL)
 include("${CMAKE_CURRENT_LIST_DIR}/one_toolkit.cmake")
 
 # _cudeploy_make_runtime(<result>): makes the imported targets cudeploy::runtime and cudeploy::runtime_hidden (the same, with an
-# anchor that is not exported) unless they are there. <result> is empty, or why they could not be made.
+# anchor that is not exported) unless they are there; outside Linux both are NVIDIA's static runtime as it is. <result> is
+# empty, or why they could not be made.
 macro(_cudeploy_make_runtime result)
   set(${result} "")
   if(NOT TARGET cudeploy::runtime)
     get_property(_cudeploy_languages GLOBAL PROPERTY ENABLED_LANGUAGES)
-    if(NOT CMAKE_SYSTEM_NAME STREQUAL "Linux")
-      set(${result} "the unified runtime exists on Linux only (this is ${CMAKE_SYSTEM_NAME}); RUNTIME static and shared work \
-everywhere, and on Windows since CUDA 13 cudart.lib takes the runtime from the display driver, where there is one per process")
-    elseif(NOT _cudeploy_languages)
+    if(NOT _cudeploy_languages)
       set(${result} "no language is enabled: find_package(cudeploy) comes after project()")
     else()
       if(NOT "CXX" IN_LIST _cudeploy_languages)
@@ -27,12 +25,51 @@ everywhere, and on Windows since CUDA 13 cudart.lib takes the runtime from the d
       endif()
       if(${result} STREQUAL "")
         _cudeploy_check_one_toolkit("${_cudeploy_archive}")
-        _cudeploy_add_runtime(cudeploy_runtime exported cudeploy::runtime)
-        _cudeploy_add_runtime(cudeploy_runtime_hidden hidden cudeploy::runtime_hidden)
+        if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
+          _cudeploy_add_runtime(cudeploy_runtime exported cudeploy::runtime)
+          _cudeploy_add_runtime(cudeploy_runtime_hidden hidden cudeploy::runtime_hidden)
+        else()
+          _cudeploy_add_plain_runtime(cudeploy::runtime)
+          _cudeploy_add_plain_runtime(cudeploy::runtime_hidden)
+        endif()
       endif()
     endif()
   endif()
 endmacro()
+
+# Where the one-state runtime does not exist, a project that asks for it is built all the same.
+function(_cudeploy_add_plain_runtime imported)
+  get_property(cuda_include GLOBAL PROPERTY CUDEPLOY_CUDA_INCLUDE)
+  _cudeploy_add_toolkit_runtime(static)
+  add_library(${imported} INTERFACE IMPORTED GLOBAL)
+  set_target_properties(${imported} PROPERTIES
+    INTERFACE_INCLUDE_DIRECTORIES "${cuda_include}"
+    INTERFACE_LINK_LIBRARIES cudeploy::runtime_static)
+endfunction()
+
+# _cudeploy_say_plain_runtime(<target>): what a target gets that asked for the one-state runtime, and how many states there are
+# then; the latter once per project.
+function(_cudeploy_say_plain_runtime target)
+  set(text "cudeploy_link_runtime: ${target}: unified is plain static on ${CMAKE_SYSTEM_NAME}: the one-state runtime exists on \
+Linux only")
+  get_property(said GLOBAL PROPERTY _CUDEPLOY_SAID_PLAIN_RUNTIME)
+  if(NOT said)
+    set_property(GLOBAL PROPERTY _CUDEPLOY_SAID_PLAIN_RUNTIME TRUE)
+    get_property(version GLOBAL PROPERTY CUDEPLOY_CUDA_VERSION)
+    set(private "\n   CUDA ${version}: each program and library that links it has a state of its own, and kernels, memory and \
+errors stop at that border;")
+    if(NOT WIN32 OR version VERSION_LESS 13)
+      string(APPEND text "${private}\n   where several meet in a process: shared, for all of them")
+    elseif(version VERSION_LESS 13.3)
+      string(APPEND text "${private}\n   shared has one: cudart.lib of CUDA 13 (the hybrid runtime) needs no cudart64_13.dll, it loads \
+nvcudart_hybrid64.dll of\n   the display driver, 580 or newer")
+    else()
+      string(APPEND text "\n   CUDA ${version}: cudart_static.lib is a loader as cudart.lib is (the hybrid runtime): the state is in \
+nvcudart_hybrid64.dll of\n   the display driver, 580 or newer, one for the whole process; nothing of it is to be shipped")
+    endif()
+  endif()
+  message(STATUS "${text}")
+endfunction()
 
 # One library built from a link kit, and the imported target that carries what its users' links need.
 function(_cudeploy_add_runtime library anchor imported)
