@@ -1,8 +1,8 @@
 # Tests of a build are runs of cmake, ninja and cpack: each must pass or fail as said, and say why. Read by the test
 # scripts of this room and of tests/examples. Everything lies below $work, which each script makes anew.
 #
-# The environment comes from CTest: CUDEPLOY_SOURCE (the tree), CUDEPLOY_PREFIX (where it is installed for tests),
-# CUDEPLOY_TOOLKIT (the folder with bin/nvcc).
+# The environment comes from CTest: CUDEPLOY_SOURCE (the tree), CUDEPLOY_BUILD (its build folder), CUDEPLOY_PREFIX (where it is
+# installed for tests), CUDEPLOY_TOOLKIT (the folder with bin/nvcc).
 # shellcheck shell=sh
 # shellcheck disable=SC2154
 set -eu
@@ -75,6 +75,20 @@ configure() {
   shift 2
   cmake -S "$source" -B "$build" -G "${generator:-Ninja}" -DCMAKE_PREFIX_PATH="$CUDEPLOY_PREFIX" \
     -DCMAKE_CUDA_COMPILER="$CUDEPLOY_TOOLKIT/bin/nvcc" "$@"
+}
+
+# against_build_tree SOURCE BUILD [CMAKE-ARGUMENT...] : the same build folder again, with the build tree of cudeploy in the place
+# of the installation; what was compiled stays
+against_build_tree() {
+  source=$1 build=$2
+  shift 2
+  must_pass configure "$source" "$build" -Dcudeploy_DIR="$CUDEPLOY_BUILD/share/cudeploy/cmake" "$@"
+  must_pass cmake --build "$build"
+  output_has 'Auditing'
+  if grep -F -e "$CUDEPLOY_PREFIX" "$build/build.ninja"; then
+    echo "the build against the build tree uses the installation"
+    exit 1
+  fi
 }
 
 skip() {

@@ -53,4 +53,11 @@ case $example in
     output_lacks 'error'
     ;;
 esac
+
+# With cudeploy's build tree in the place of the installation.
+against_build_tree "$CUDEPLOY_SOURCE/examples/$example" "$work/build" -DPLAIN=OFF
+must_pass "$work/build/$example"
+must_pass sh -c "cd '$work/build' && cpack -G TGZ"
+output_has 'audit passed'
+same 'content of the bundle' "$(tar -tzf "$work/build/$example-1.0-Linux.tar.gz" | grep -v '/$' | sed 's,^[^/]*/,./,' | sort | tr '\n' ' ')" "$content"
 echo "$example: $content"

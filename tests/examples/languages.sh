@@ -2,8 +2,7 @@
 # The report is of use in the language that the program is written in. Each language of examples/languages is built and run
 # with the installed command and with the one of the build tree; a compiler that is not there is named. A Fortran project
 # with CMake needs no more than find_package(cudeploy).
-#   languages.sh WORK COMMAND      COMMAND: cudeploy in the build tree
-work=$1 built=$2
+work=$1
 here=$(cd "$(dirname "$0")" && pwd)
 rm -rf "$work"
 mkdir -p "$work"
@@ -29,7 +28,7 @@ tried=
 for tree in install build; do
   case $tree in
     install) kit="$CUDEPLOY_PREFIX/bin/cudeploy link-kit" ;;
-    build) kit="$built link-kit --sources $CUDEPLOY_SOURCE/runtime_static" ;;
+    build) kit="$CUDEPLOY_BUILD/bin/cudeploy link-kit" ;;
   esac
   language c cc
   language fortran gfortran

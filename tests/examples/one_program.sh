@@ -78,4 +78,9 @@ must_pass configure "$work/source" "$work/make" -DGPUS='80;90;120'
 must_pass cmake --build "$work/make"
 must_pass sh -c "cd '$work/make' && cpack -G TGZ -B '$work/again'"
 must_pass cmp "$tgz" "$(echo "$work"/again/*.tar.gz)"
+
+# With cudeploy's build tree in the place of the installation.
+generator=Ninja
+against_build_tree "$work/source" "$work/ninja"
+must_pass "$work/ninja/one_program"
 echo "one_program: built, audited, packed, moved and run"

@@ -19,7 +19,8 @@ done
 
 cp -r "$CUDEPLOY_SOURCE/examples/python_extension" "$work/source"
 cd "$work/source"
-must_pass env CUDEPLOY="$CUDEPLOY_PREFIX/bin/cudeploy" CUDA_HOME="$CUDEPLOY_TOOLKIT" GPUS=90 "$python" setup.py bdist_wheel
+wheel() { must_pass env CUDEPLOY="$1/bin/cudeploy" CUDA_HOME="$CUDEPLOY_TOOLKIT" GPUS=90 "$python" setup.py bdist_wheel; }
+wheel "$CUDEPLOY_PREFIX"
 must_pass "$CUDEPLOY_PREFIX/bin/cudeploy" audit --gpus 90 dist/*.whl
 output_has '0 errors'
 mkdir "$work/site"
@@ -39,4 +40,15 @@ import scaled; print('runtime', scaled.runtime_version())"
 else
   echo "not tried: beside a newer shared runtime"
 fi
+
+# With cudeploy's build tree in the place of the installation.
+cd "$work/source"
+rm -r build dist
+wheel "$CUDEPLOY_BUILD"
+must_pass "$CUDEPLOY_BUILD/bin/cudeploy" audit --gpus 90 dist/*.whl
+mkdir "$work/site of the build tree"
+cd "$work/site of the build tree"
+"$python" -m zipfile -e ../source/dist/*.whl .
+must_pass "$python" -c 'import scaled; print("runtime", scaled.runtime_version())'
+same 'runtime' "$(sed -n 's/^runtime //p' "$log")" "$alone"
 echo "python_extension: $alone alone"
