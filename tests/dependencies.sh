@@ -6,6 +6,7 @@
 #   need_with_toolkit FOLDER DIR PURPOSE...
 #                           the same, and sets $toolkit to the CUDA toolkit in DIR, to the machine's where DIR is empty,
 #                           or to one that is fetched into FOLDER
+#   skip_without PURPOSE    ends a test with 77 and the reason, where something of the purpose is missing
 
 packages_for() {
   case $1 in
@@ -63,6 +64,12 @@ need() {
     exit 2
   }
   rm -f "$log"
+}
+
+skip_without() {
+  for package in $(packages_for "$1"); do
+    dpkg-query -W "$package" > /dev/null 2>&1 || { echo "skipped: $package is not installed"; exit 77; }
+  done
 }
 
 need_with_toolkit() {

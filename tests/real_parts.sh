@@ -27,6 +27,8 @@ set -eu
 
 cache=${CUDEPLOY_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/cudeploy}
 here=$(cd "$(dirname "$0")" && pwd)
+# shellcheck source=tests/debian_archive.sh
+. "$here/debian_archive.sh"
 
 cannot() {
   echo "real part not available: $*" >&2
@@ -48,23 +50,13 @@ python_packages() {
     $platforms --target "$directory" "$@" >&2 || cannot "the Python index did not give: $*"
 }
 
-# The machine's own apt sources as "uri suite" of its main archive (the first entry that is no security or
-# updates suite), from deb822 or one-line files.
-debian_mirror() {
-  for file in /etc/apt/sources.list.d/*.sources; do
-    [ -f "$file" ] && awk '/^URIs:/ { uri = $2 } /^Suites:/ { suite = $2; if (suite !~ /security|updates|backports/) { print uri, suite; exit } }' "$file"
-  done
-  for file in /etc/apt/sources.list /etc/apt/sources.list.d/*.list; do
-    [ -f "$file" ] && sed 's/\[[^]]*\]//' "$file" | awk '$1 == "deb" && $3 !~ /security|updates|backports/ { print $2, $3; exit }'
-  done
-}
-
 # debian_packages DIR SUITE COMPONENTS PACKAGE... : downloads and unpacks, leaving the machine's apt untouched
 debian_packages() {
   directory=$1 suite=$2 components=$3
   shift 3
   command -v apt-get > /dev/null || cannot "no apt-get here"
-  mirror=$(debian_mirror | head -n 1 | cut -d ' ' -f 1)
+  found=$(debian_archive /etc/apt)
+  mirror=${found%% *}
   [ -n "$mirror" ] || cannot "no Debian archive in the machine's apt sources"
   apt=$cache/apt-$suite
   mkdir -p "$apt/lists/partial" "$apt/archives/partial" "$apt/debs"

@@ -8,6 +8,8 @@
 # ($CUDEPLOY_CACHE, else $XDG_CACHE_HOME/cudeploy or ~/.cache/cudeploy).
 set -eu
 
+# shellcheck source=tests/debian_archive.sh
+. "$(dirname "$0")/../debian_archive.sh"
 suite=$1
 bare=$2
 cache=${CUDEPLOY_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/cudeploy}
@@ -18,31 +20,11 @@ cannot() {
 }
 [ "$(id -u)" = 0 ] || cannot "a chroot needs root"
 command -v debootstrap > /dev/null || cannot "debootstrap is not installed"
-here=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
-
-# The archive of this release, "uri [keyring]", from deb822 or one-line sources.
-source_of_release() {
-  for file in /etc/apt/sources.list.d/*.sources; do
-    [ -f "$file" ] || continue
-    awk -v suite="$here" 'function say() { if (uri != "" && mine) print uri, key; uri = key = ""; mine = 0 }
-      /^[ \t]*$/ { say() }
-      /^URIs:/ { uri = $2 }
-      /^Suites:/ { for (i = 2; i <= NF; i++) if ($i == suite) mine = 1 }
-      /^Signed-By:/ { key = $2 }
-      END { say() }' "$file"
-  done
-  for file in /etc/apt/sources.list /etc/apt/sources.list.d/*.list; do
-    [ -f "$file" ] || continue
-    sed -n 's/^deb[ \t]\{1,\}\(\[[^]]*\]\)\{0,1\}[ \t]*\([^ \t]*\)[ \t]\{1,\}\([^ \t]*\)[ \t].*/\2 \3 \1/p' "$file" |
-      awk -v suite="$here" '$2 == suite { key = ""; if (match($0, /signed-by=[^] ]*/))
-        key = substr($0, RSTART + 10, RLENGTH - 10); print $1, key }'
-  done
-}
-found=$(source_of_release | head -n 1)
+found=$(debian_archive /etc/apt)
 mirror=${found%% *}
 key=${found#"$mirror"}
 key=${key# }
-[ -n "$mirror" ] || cannot "the apt sources of this machine name no archive of ${here:-this system}"
+[ -n "$mirror" ] || cannot "the apt sources of this machine name no archive of this system"
 
 rm -rf "$bare"
 mkdir -p "$bare" "$cache"

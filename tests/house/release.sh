@@ -11,9 +11,7 @@ folder=$2
 
 # shellcheck source=tests/dependencies.sh
 . "$root/tests/dependencies.sh"
-for package in $(packages_for static); do
-  dpkg-query -W "$package" > /dev/null 2>&1 || { echo "skipped: $package is not installed"; exit 77; }
-done
+skip_without static
 
 mkdir -p "$folder"
 cmake -S "$root" -B "$folder/build" -G Ninja -D CMAKE_BUILD_TYPE=Release -D CUDEPLOY_BUILD_TESTS=OFF \

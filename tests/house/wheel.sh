@@ -13,9 +13,7 @@ toolkit=$3
 
 # shellcheck source=tests/dependencies.sh
 . "$root/tests/dependencies.sh"
-for package in $(packages_for static); do
-  dpkg-query -W "$package" > /dev/null 2>&1 || { echo "skipped: $package is not installed"; exit 77; }
-done
+skip_without static
 tools=$(sh "$root/tests/real_parts.sh" wheel-tools)
 rm -rf "$folder"
 mkdir -p "$folder/wheel"
