@@ -144,4 +144,6 @@ if [ -e "$root/nvvm/lib64/libnvvm.so" ]; then
   output_has unified
   lto=', device LTO too'
 fi
+# The folders of NVIDIA's Python packages are others in each major.
+must_pass sh "$here/../cmake_modules/rpath.sh" "$work/rpath"
 echo "covered: CUDA $version$lto"
