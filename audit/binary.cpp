@@ -387,6 +387,21 @@ bool holds_text(const Bytes& bytes, const MemoryView& view, std::string_view tex
   return found;
 }
 
+/// The texts that begin so, each once. Names of libraries are short and few; what is longer or more is none.
+std::vector<std::string> texts(const Bytes& bytes, const MemoryView& view, std::span<const std::string_view> begins) {
+  constexpr std::size_t longest = 128, most = 64;
+  std::vector<Needle> needles;
+  for (const std::string_view begin : begins) needles.push_back({begin, begin.size() - 1});
+  std::set<std::string> found;
+  find_bytes(bytes, view.data, needles, [&](std::size_t, std::uint64_t offset) {
+    if (found.size() >= most) return;
+    const std::vector<std::byte> there = bytes.copy({offset, std::min(longest, bytes.size() - offset)});
+    const auto end = std::find(there.begin(), there.end(), std::byte{0});
+    if (end != there.end()) found.emplace(reinterpret_cast<const char*>(there.data()), end - there.begin());
+  });
+  return {found.begin(), found.end()};
+}
+
 /// The whole file, where it may be read: at most `limit` bytes.
 std::vector<std::uint8_t> read_whole(const Bytes& bytes, std::uint64_t limit) {
   std::vector<std::uint8_t> whole(std::min(bytes.size(), limit));
@@ -432,6 +447,7 @@ void read_elf(const Bytes& bytes, const ReadOptions& options, FileRecord& record
   VendorClues vendor_clues;
   vendor_clues.exports = read_exports;
   vendor_clues.holds_text = [&](std::string_view text) { return holds_text(bytes, view, text); };
+  vendor_clues.texts = [&](std::span<const std::string_view> begins) { return texts(bytes, view, begins); };
   constexpr std::string_view name("\0cuInit\0", 8);
   vendor_clues.names_driver_api = std::search(slice.begin(), slice.end(), name.begin(), name.end()) != slice.end();
   record.vendor = recognise_vendor(record, vendor_clues);
@@ -488,6 +504,7 @@ void read_pe(const Bytes& bytes, const ReadOptions& options, FileRecord& record)
   VendorClues vendor_clues;
   vendor_clues.exports = read_exports;
   vendor_clues.holds_text = [&](std::string_view text) { return holds_text(bytes, view, text); };
+  vendor_clues.texts = [&](std::span<const std::string_view> begins) { return texts(bytes, view, begins); };
   record.vendor = recognise_vendor(record, vendor_clues);
   if (!options.kernels) drop_kernels(record);
 }

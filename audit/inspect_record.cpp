@@ -87,6 +87,7 @@ Json write(const FatBinary& container);
 Json write(const RuntimeCopy& copy);
 Json write(const ExportedStub& stub);
 Json write(const VersionNeed& need);
+Json write(const Companion& companion);
 Json write(const BundleRecord& bundle);
 
 template <typename T>
@@ -209,11 +210,24 @@ VersionNeed read_version_need(const Field& field) {
   return need;
 }
 
+Json write(const Companion& companion) {
+  return {{"name", companion.name}, {"always", companion.always}, {"wanted_for", companion.wanted_for}};
+}
+Companion read_companion(const Field& field) {
+  return {field.at("name").text(), flag(field.find("always")), text_or_empty(field.find("wanted_for"))};
+}
+
 Json write(const Vendor& vendor) {
-  return {{"role", name_of(vendor_role_names, vendor.role)}, {"name", vendor.name}, {"evidence", vendor.evidence}};
+  return {{"role", name_of(vendor_role_names, vendor.role)},
+          {"name", vendor.name},
+          {"evidence", vendor.evidence},
+          {"opens", write_all(vendor.opens)}};
 }
 Vendor read_vendor(const Field& field) {
-  return {field.at("role").one_of(vendor_role_names), field.at("name").text(), text_or_empty(field.find("evidence"))};
+  Vendor vendor{
+      field.at("role").one_of(vendor_role_names), field.at("name").text(), text_or_empty(field.find("evidence")), {}};
+  if (auto opens = field.find("opens")) vendor.opens = opens->list(read_companion);
+  return vendor;
 }
 
 Json write(const BundleRecord& bundle) {

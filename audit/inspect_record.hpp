@@ -90,12 +90,20 @@ struct VersionNeed {
   std::vector<std::string> symbols;  ///< the undefined symbols that ask for it, in the order of the symbol table
 };
 
+/// A library that a file opens by name while it runs: nothing in its headers tells of it.
+struct Companion {
+  std::string name;        ///< as the file's own data spell it, "libnvrtc-builtins.so.13.0"
+  bool always = false;     ///< false: some functions only want it, and others work without
+  std::string wanted_for;  ///< "every compilation"
+};
+
 /// Who makes this file, where its content proves it: the soname is in a table AND its own symbol-version
 /// node or its exports agree. The file's name alone never counts.
 struct Vendor {
   enum class Role { toolkit, driver, driver_stub } role = Role::toolkit;
   std::string name;  ///< "cuBLAS", "CUDA driver"
   std::string evidence;
+  std::vector<Companion> opens;  ///< sorted by name
 };
 
 /// All that is known of one file or member.

@@ -51,10 +51,15 @@ void fields(Codec& codec, T& record) {
   auto& [library, version, symbols] = record;
   codec(library, version, symbols);
 }
+template <typename Codec, Is<Companion> T>
+void fields(Codec& codec, T& record) {
+  auto& [name, always, wanted_for] = record;
+  codec(name, always, wanted_for);
+}
 template <typename Codec, Is<Vendor> T>
 void fields(Codec& codec, T& record) {
-  auto& [role, name, evidence] = record;
-  codec(role, name, evidence);
+  auto& [role, name, evidence, opens] = record;
+  codec(role, name, evidence, opens);
 }
 template <typename Codec, Is<FileRecord> T>
 void fields(Codec& codec, T& record) {

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <tuple>
 
+#include "closure.hpp"
 #include "gpu.hpp"
 
 namespace cudeploy {
@@ -319,7 +320,30 @@ void runtime_copies(std::string& out, const FileRecord& file) {
   }
 }
 
-void inspect_file(std::string& out, const FileRecord& file, const ReadOptions& options, const Ink& ink) {
+/// Whether a file or link of this name ships with the file. Where the loader would find it, the audit says.
+bool ships_with(const InspectRecord& record, const FileRecord& file, const std::string& name) {
+  const auto is_called_so = [&](std::string_view path) { return windows_name(file_name(path)) == windows_name(name); };
+  return std::any_of(record.bundles.begin(), record.bundles.end(), [&](const BundleRecord& bundle) {
+    return std::find(bundle.files.begin(), bundle.files.end(), file.path) != bundle.files.end() &&
+           (std::any_of(bundle.files.begin(), bundle.files.end(), is_called_so) ||
+            std::any_of(bundle.links.begin(), bundle.links.end(),
+                        [&](const auto& link) { return is_called_so(link.first); }));
+  });
+}
+
+void companions(std::string& out, const InspectRecord& record, const FileRecord& file) {
+  if (!file.vendor) return;
+  bool first = true;
+  for (const Companion& companion : file.vendor->opens) {
+    line(out, first ? "opens by name" : "",
+         fmt::format("{} for {} ({})", printable(companion.name), printable(companion.wanted_for),
+                     ships_with(record, file, companion.name) ? "there" : "not among these files"));
+    first = false;
+  }
+}
+
+void inspect_file(std::string& out, const InspectRecord& record, const FileRecord& file, const ReadOptions& options,
+                  const Ink& ink) {
   std::string head = format_words(file.format);
   if (file.unreadable) head = "unreadable";
   if (file.format == Format::other && !file.problems.empty() && !file.unreadable) head = "damaged";
@@ -332,6 +356,7 @@ void inspect_file(std::string& out, const FileRecord& file, const ReadOptions& o
   if (file.vendor) line(out, "vendor", printable(file.vendor->name) + " (" + printable(file.vendor->evidence) + ")");
   if (!file.needed.empty()) line(out, "needs", join(file.needed, " "));
   if (!file.delayed.empty()) line(out, "delayed", join(file.delayed, " "));
+  companions(out, record, file);
   if (!file.rpath.empty()) line(out, "rpath", join(file.rpath, ":"));
   if (!file.runpath.empty()) line(out, "runpath", join(file.runpath, ":"));
   runtime_copies(out, file);
@@ -469,7 +494,7 @@ std::string printable(std::string_view text) {
 std::string inspect_text(const InspectRecord& record, const ReadOptions& options, bool colour) {
   Ink ink(colour);
   std::string out;
-  for (const FileRecord& file : record.files) inspect_file(out, file, options, ink);
+  for (const FileRecord& file : record.files) inspect_file(out, record, file, options, ink);
   return out;
 }
 

@@ -161,21 +161,21 @@ bool exports_all(const VendorClues& clues, const Names& names) {
 /// are: it is the text of error 34); it is the one that offers the API and needs nothing, not even the C library.
 std::optional<Vendor> recognise_driver(const FileRecord& record, std::string_view stem, const VendorClues& clues) {
   if (stem == "libnvidia-ptxjitcompiler" && exports_function(clues, "__cuda_CallJitEntryPoint")) {
-    return Vendor{Vendor::Role::driver, "CUDA driver, PTX compiler", "exports __cuda_CallJitEntryPoint"};
+    return Vendor{Vendor::Role::driver, "CUDA driver, PTX compiler", "exports __cuda_CallJitEntryPoint", {}};
   }
   if (stem == "libnvidia-ml" && exports_function(clues, "nvmlInit_v2")) {
     if (clues.holds_text("is a stub library")) {
-      return Vendor{Vendor::Role::driver_stub, "NVML stub", "exports nvmlInit_v2, says that it is a stub library"};
+      return Vendor{Vendor::Role::driver_stub, "NVML stub", "exports nvmlInit_v2, says that it is a stub library", {}};
     }
-    return Vendor{Vendor::Role::driver, "NVML", "exports nvmlInit_v2"};
+    return Vendor{Vendor::Role::driver, "NVML", "exports nvmlInit_v2", {}};
   }
   if (!clues.names_driver_api || !exports_all(clues, kDriverApi)) return std::nullopt;
   if (clues.holds_text("/dev/nvidia")) {
-    return Vendor{Vendor::Role::driver, "CUDA driver", "exports the driver API, opens /dev/nvidia…"};
+    return Vendor{Vendor::Role::driver, "CUDA driver", "exports the driver API, opens /dev/nvidia…", {}};
   }
   if (record.needed.empty()) {
-    return Vendor{Vendor::Role::driver_stub, "CUDA driver stub",
-                  "exports the driver API, needs no library, opens no device"};
+    return Vendor{
+        Vendor::Role::driver_stub, "CUDA driver stub", "exports the driver API, needs no library, opens no device", {}};
   }
   return std::nullopt;
 }
@@ -218,7 +218,8 @@ std::optional<Vendor> recognise_dll(const FileRecord& record, const VendorClues&
   for (const DllRow& row : kDlls) {
     if (row.stem == stem && exports_function(clues, row.exported))
       return Vendor{Vendor::Role::toolkit, std::string(row.product),
-                    fmt::format("calls itself {}, exports {}", *record.soname, row.exported)};
+                    fmt::format("calls itself {}, exports {}", *record.soname, row.exported),
+                    companions_of(record, stem, clues.texts)};
   }
   return std::nullopt;
 }
@@ -235,13 +236,15 @@ std::optional<Vendor> recognise_vendor(const FileRecord& record, const VendorClu
     if (row.node.empty()) {
       if (!exports_all(clues, row.exports)) return std::nullopt;
       return Vendor{Vendor::Role::toolkit, std::string(row.product),
-                    fmt::format("soname {}, exports {}", *record.soname, row.exports.front())};
+                    fmt::format("soname {}, exports {}", *record.soname, row.exports.front()),
+                    companions_of(record, stem, clues.texts)};
     }
     for (const std::string& node : record.version_definitions) {
       if (node != row.node && library_stem(node) != row.node) continue;
       if (is_stand_in(record)) return std::nullopt;
       return Vendor{Vendor::Role::toolkit, std::string(row.product),
-                    fmt::format("soname {}, version node {}", *record.soname, node)};
+                    fmt::format("soname {}, version node {}", *record.soname, node),
+                    companions_of(record, stem, clues.texts)};
     }
     return std::nullopt;
   }

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "companions.hpp"
 #include "inspect_record.hpp"
 
 namespace cudeploy {
@@ -23,10 +24,11 @@ struct ExportedFunction {
 struct VendorClues {
   std::function<const std::vector<ExportedFunction>&()> exports;
   std::function<bool(std::string_view)> holds_text;  ///< in the file's data
+  TextSearch texts;                                  ///< in the file's data
   bool names_driver_api = false;                     ///< the dynamic names hold cuInit, as an export or an import
 };
 
-/// Reads type, soname, needs and version definitions of `record`, and its runtime copies.
+/// Reads type, soname, needs and version definitions of `record`, and its runtime copies. `opens` is filled too.
 std::optional<Vendor> recognise_vendor(const FileRecord& record, const VendorClues& clues);
 
 /// "libcublas" of libcublas.so.13 and of libcublas-1f2e3d4c.so.13.1.0.3; empty for other names.

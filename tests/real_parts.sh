@@ -11,6 +11,7 @@
 #   cudart-<x.y>        libcudart_static.a, libcudart.so and headers of CUDA x.y (12.0 to 13.5), x86-64
 #   cudart-aarch64-13.0 the same for aarch64, with the crt headers
 #   cudart-windows-<x.y>  cudart.lib, cudart_static.lib and cudart64_*.dll of CUDA x.y for Windows (12.0 to 13.5)
+#   nvrtc-<x.y>         libnvrtc and its builtins of CUDA x.y, x86-64 (12.4, 13.5)
 #   cuobjdump-13.5      NVIDIA's lister
 #   tileiras-13.5       what nvcc 13.5 calls for CUDA Tile, nvidia/cu13/bin/tileiras
 #   cuobjdump-windows-13.5  the same for Windows, which reads PE files and runs under wine
@@ -87,6 +88,8 @@ make_part() {
     cudart-13.*) python_packages "$2" x86_64 "nvidia-cuda-runtime==${1#cudart-}.*" ;;
     cudart-aarch64-13.0)
       python_packages "$2" aarch64 nvidia-cuda-runtime==13.0.96 nvidia-cuda-crt==13.0.88 ;;
+    nvrtc-12.*) python_packages "$2" x86_64 "nvidia-cuda-nvrtc-cu12==${1#nvrtc-}.*" ;;
+    nvrtc-13.*) python_packages "$2" x86_64 "nvidia-cuda-nvrtc==${1#nvrtc-}.*" ;;
     tileiras-13.5) python_packages "$2" x86_64 'nvidia-cuda-tileiras==13.5.*' ;;
     cudart-windows-12.*) python_packages "$2" win_amd64 "nvidia-cuda-runtime-cu12==${1#cudart-windows-}.*" ;;
     cudart-windows-13.*) python_packages "$2" win_amd64 "nvidia-cuda-runtime==${1#cudart-windows-}.*" ;;

@@ -28,7 +28,7 @@ FileRecord full_record() {
   file.interpreter = "/lib64/ld-linux-x86-64.so.2";
   file.version_definitions = {"X_1"};
   file.version_needs = {{"libc.so.6", "GLIBC_2.34", {"dlopen"}}};
-  file.vendor = Vendor{Vendor::Role::driver_stub, "CUDA driver", "exports"};
+  file.vendor = Vendor{Vendor::Role::driver_stub, "CUDA driver", "exports", {{"libx.so.1", true, "all"}}};
   file.runtime_copies = {
       {RuntimeCopyKind::unified, "13.0", 13000, {"13.0", "13.1"}, "note at 0x10", "13_1"},
       {RuntimeCopyKind::stand_in, std::nullopt, std::nullopt, {}, "few exports", std::nullopt},

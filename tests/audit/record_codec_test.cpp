@@ -21,7 +21,7 @@ std::vector<FileRecord> full() {
   file.rpath = {"$ORIGIN"};
   file.nodelete = true;
   file.version_needs = {{"libc.so.6", "GLIBC_2.17", {"puts", "exit"}}};
-  file.vendor = Vendor{Vendor::Role::driver, "CUDA driver", "exports"};
+  file.vendor = Vendor{Vendor::Role::driver, "CUDA driver", "exports", {{"libx.so.1", true, "all"}}};
   RuntimeCopy copy;
   copy.kind = RuntimeCopyKind::unified;
   copy.api_level = 13000;

@@ -28,6 +28,7 @@ std::optional<Vendor> recognise(const FileRecord& record, const std::vector<std:
   VendorClues clues;
   clues.exports = [&]() -> const std::vector<ExportedFunction>& { return exports; };
   clues.holds_text = [&](std::string_view wanted) { return text.find(wanted) != std::string::npos; };
+  clues.texts = [](std::span<const std::string_view>) { return std::vector<std::string>(); };
   clues.names_driver_api = driver_api;
   return recognise_vendor(record, clues);
 }

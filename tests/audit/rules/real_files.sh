@@ -82,6 +82,21 @@ says "the loader looks for the file name"
 ln -s libf.so.1.0 renamed/lib/libf.so.1
 expect "" renamed
 
+# What is opened by name: a library that says of itself that it is NVRTC, and asks for its builtins.
+mkdir -p opens
+cat > opens.c << 'K'
+const char *const builtins = "libnvrtc-builtins.so.13.0";
+int nvrtcVersion(int *major, int *minor) { return *major + *minor; }
+K
+echo 'libnvrtc.so.13 { global: *; };' > opens.map
+# shellcheck disable=SC2016
+$compiler -shared -fPIC opens.c -o opens/libnvrtc.so.13 -Wl,-soname,libnvrtc.so.13,--version-script,opens.map \
+  -Wl,-rpath,'$ORIGIN'
+expect "CD204" opens
+says "opens libnvrtc-builtins.so.13.0 by name"
+$compiler -shared -fPIC f.c -o opens/libnvrtc-builtins.so.13.0 -Wl,-soname,libnvrtc-builtins.so.13.0
+expect "" opens
+
 # The driver by name; as the soname of a renamed file; the loader looks for the first only.
 mkdir -p driver
 $compiler -shared -fPIC f.c -o driver/libcuda.so.1 -Wl,-soname,libcuda.so.1
