@@ -374,7 +374,11 @@ std::vector<std::uint8_t> make_slice(const Bytes& bytes, const ElfLayout& layout
       symbol_count = std::min(count_symbols(bytes, layout, *address), kMaxSymbols);
       symbol_count = std::min(symbol_count,
                               layout.at_address(*address, symbol_count * sizeof(Elf64_Sym)).size / sizeof(Elf64_Sym));
-      if (symbol_count != 0) keep(DT_SYMTAB, DT_SYMENT, symbol_count * sizeof(Elf64_Sym));
+      if (symbol_count != 0) {
+        kept.push_back({*address, layout.at_address(*address, symbol_count * sizeof(Elf64_Sym))});
+        dynamic.push_back({DT_SYMTAB, {*address}});
+        dynamic.push_back({DT_SYMENT, {sizeof(Elf64_Sym)}});  // the file may leave it out
+      }
     }
   }
   dynamic.push_back({DT_NULL, {0}});
@@ -414,7 +418,9 @@ std::vector<std::uint8_t> make_slice(const Bytes& bytes, const ElfLayout& layout
   for (const Kept& part : kept) {
     std::uint64_t at = image.add(bytes, part.where);
     add_segment(PT_LOAD, part.address, at, part.where.size);
-    if (symbol_count != 0 && symbols_address >= part.address && symbols_address - part.address < part.where.size) {
+    // From high to low: the first that holds the address is its own, whatever hostile segments lie over it.
+    if (symbol_count != 0 && symbols_at == 0 && symbols_address >= part.address &&
+        symbols_address - part.address < part.where.size) {
       symbols_at = at + (symbols_address - part.address);
     }
   }
