@@ -334,7 +334,7 @@ class PackageReader {
       if (target != nullptr) tell_link(member, target);
       return;
     }
-    if (type != AE_IFREG) return;
+    if (type != AE_IFREG && type != 0) return;  // ar writes no type where it writes no owner: `ar rcD` of a deb
     if (archive_entry_is_data_encrypted(entry) > 0) {
       problem(fmt::format("{}member {} is encrypted", inside(path), name));
       return;

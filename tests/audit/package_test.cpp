@@ -208,6 +208,17 @@ TEST_F(Package, ADebHoldsItsDataOneLevelDeeper) {
   EXPECT_EQ(record.bundles.at(0).links, (Links{{"a.deb!/data.tar.xz!/usr/lib/x.ptx", "x.ptx.1"}}));
 }
 
+TEST_F(Package, ADebWhoseArTellsNoFileTypesIsReadToo) {
+  // As `ar rcD` writes it, which leaves the type out of the mode; dpkg-deb writes "100644".
+  std::string deb = pack({{"debian-binary", "2.0\n"}, {"data.tar.gz", pack({{"./usr/lib/x.ptx", ptx}})}},
+                         ARCHIVE_FORMAT_AR_GNU, ARCHIVE_FILTER_NONE);
+  std::size_t modes = 0;
+  for (std::size_t at; (at = deb.find("100644  ")) != std::string::npos; ++modes) deb.replace(at, 8, "644     ");
+  ASSERT_EQ(modes, 2u);
+  write("a.deb", deb);
+  EXPECT_EQ(paths(inspect({"a.deb"})), (Paths{"a.deb!/data.tar.gz!/usr/lib/x.ptx"}));
+}
+
 TEST_F(Package, AStaticArchiveIsNoPackage) {
   write("lib.a", pack({{"x.ptx", ptx}}, ARCHIVE_FORMAT_AR_GNU, ARCHIVE_FILTER_NONE));
   InspectRecord record = inspect({"lib.a"});
