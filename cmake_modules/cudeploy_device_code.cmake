@@ -51,9 +51,8 @@ function(cudeploy_device_code target)
   if(NOT arg_GPUS)
     message(FATAL_ERROR "cudeploy_device_code: ${target}: GPUS is missing\n  hint: GPUS 80 90 120")
   endif()
-  get_property(languages GLOBAL PROPERTY ENABLED_LANGUAGES)
-  if(NOT "CUDA" IN_LIST languages)
-    message(FATAL_ERROR "cudeploy_device_code: ${target}: the project has not enabled CUDA\n"
+  if(NOT CMAKE_CUDA_COMPILER_LOADED)  # a language may be enabled in another folder of the project alone
+    message(FATAL_ERROR "cudeploy_device_code: ${target}: the project has not enabled CUDA here\n"
       "  hint: project(... LANGUAGES CXX CUDA)")
   endif()
   _cudeploy_check_driver(cudeploy_device_code "${target}" "${arg_DRIVER}")

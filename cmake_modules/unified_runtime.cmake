@@ -15,7 +15,7 @@ macro(_cudeploy_make_runtime result)
     if(NOT _cudeploy_languages)
       set(${result} "no language is enabled: find_package(cudeploy) comes after project()")
     else()
-      if(NOT "CXX" IN_LIST _cudeploy_languages)
+      if(NOT CMAKE_CXX_COMPILER_LOADED)  # here: another folder may have it
         enable_language(CXX)
       endif()
       _cudeploy_find_toolkit(${result})

@@ -1,6 +1,6 @@
 #!/bin/sh
-# cudeploy as a folder of the project, by add_subdirectory and by FetchContent. With "build" as the second argument it is
-# also built and packed, which compiles the command once more: minutes.
+# cudeploy as a folder of the project, by add_subdirectory and by FetchContent. With "configure" as the second argument the
+# other generators are tried too; with "build" it is also built and packed, which compiles the command once more: minutes.
 work=$1
 here=$(cd "$(dirname "$0")" && pwd)
 rm -rf "$work"
@@ -24,7 +24,17 @@ for key in ("sources", "include_directories", "compile_options", "link_options",
             sys.exit(f"{sys.argv[1]}: {key} has {item}, which the in-tree build (cmake_modules/unified_runtime.cmake) does not know")
 PYTHON
 done
-[ "${2:-}" = build ] || exit 0
+[ -n "${2:-}" ] || exit 0
+
+# From folders that do not know each other's languages, and with the other generators.
+for generator in 'Ninja Multi-Config' 'Unix Makefiles'; do
+  for method in add_subdirectory FetchContent; do
+    must_pass configure "$here/every_way" "$work/$method with $generator" -DCUDEPLOY_SOURCE="$CUDEPLOY_SOURCE" -DMETHOD=$method \
+      -DCUDAToolkit_ROOT="$CUDEPLOY_TOOLKIT"
+  done
+done
+generator=Ninja
+[ "$2" = build ] || exit 0
 
 must_pass cmake --build "$work/fetched"
 output_has 'Auditing app'

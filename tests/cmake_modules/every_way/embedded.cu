@@ -1,0 +1,2 @@
+#include "factor.cuh"
+extern "C" __global__ void scale(float* x) { *x *= FACTOR; }

@@ -1,0 +1,2 @@
+__global__ void nothing() {}
+void launch() { nothing<<<1, 1>>>(); }
