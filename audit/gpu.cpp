@@ -8,6 +8,7 @@
 namespace cudeploy {
 namespace {
 
+// Each edition's table goes back to CUDA 7.0, with a column for Windows; read was that of 13.1.
 constexpr std::string_view release_notes =
     "CUDA Toolkit Release Notes, table 'CUDA Toolkit and corresponding driver versions'";
 constexpr std::string_view nvcc_list = "nvcc documentation, GPU feature list; CUDA Toolkit Release Notes";
@@ -45,45 +46,46 @@ constexpr std::array gpus = {
 struct Toolkit {
   int major, minor;
   int ptx_major, ptx_minor;
-  std::string_view driver;  ///< of the first release of this version; empty where not known
+  std::string_view driver;   ///< of the first release of this version; empty where not known
+  std::string_view windows;  ///< the same for Windows; empty where none came with it: 13.0 and newer bring none
   std::string_view source;
 };
 
 // 12.7 never was a public toolkit: PTX 8.6 is what the driver branch R565 accepts. Of 13.4 the branch is known,
 // of 13.5 not even that.
 constexpr std::array toolkits = {
-    Toolkit{8, 0, 5, 0, "367.48", release_notes},
-    Toolkit{9, 0, 6, 0, "384.81", release_notes},
-    Toolkit{9, 1, 6, 1, "390.46", release_notes},
-    Toolkit{9, 2, 6, 2, "396.26", release_notes},
-    Toolkit{10, 0, 6, 3, "410.48", release_notes},
-    Toolkit{10, 1, 6, 4, "418.39", release_notes},
-    Toolkit{10, 2, 6, 5, "440.33", release_notes},
-    Toolkit{11, 0, 7, 0, "450.51.05", release_notes},
-    Toolkit{11, 1, 7, 1, "455.23", release_notes},
-    Toolkit{11, 2, 7, 2, "460.27.03", release_notes},
-    Toolkit{11, 3, 7, 3, "465.19.01", release_notes},
-    Toolkit{11, 4, 7, 4, "470.42.01", release_notes},
-    Toolkit{11, 5, 7, 5, "495.29.05", release_notes},
-    Toolkit{11, 6, 7, 6, "510.39.01", release_notes},
-    Toolkit{11, 7, 7, 7, "515.43.04", release_notes},
-    Toolkit{11, 8, 7, 8, "520.61.05", release_notes},
-    Toolkit{12, 0, 8, 0, "525.60.13", release_notes},
-    Toolkit{12, 1, 8, 1, "530.30.02", release_notes},
-    Toolkit{12, 2, 8, 2, "535.54.03", release_notes},
-    Toolkit{12, 3, 8, 3, "545.23.06", release_notes},
-    Toolkit{12, 4, 8, 4, "550.54.14", release_notes},
-    Toolkit{12, 5, 8, 5, "555.42.02", release_notes},
-    Toolkit{12, 6, 8, 5, "560.28.03", release_notes},
-    Toolkit{12, 7, 8, 6, "565", "driver branch R565 accepts PTX 8.6"},
-    Toolkit{12, 8, 8, 7, "570.26", release_notes},
-    Toolkit{12, 9, 8, 8, "575.51.03", release_notes},
-    Toolkit{13, 0, 9, 0, "580.65.06", release_notes},
-    Toolkit{13, 1, 9, 1, "590.44.01", release_notes},
-    Toolkit{13, 2, 9, 2, "595.45.04", release_notes},
-    Toolkit{13, 3, 9, 3, "610.43.02", release_notes},
-    Toolkit{13, 4, 9, 4, "615", "driver branch R615 reports CUDA 13.4"},
-    Toolkit{13, 5, 9, 5, "", "nvcc 13.5.37 writes PTX 9.5; its driver was not found"},
+    Toolkit{8, 0, 5, 0, "367.48", "369.30", release_notes},
+    Toolkit{9, 0, 6, 0, "384.81", "385.54", release_notes},
+    Toolkit{9, 1, 6, 1, "390.46", "391.29", release_notes},
+    Toolkit{9, 2, 6, 2, "396.26", "397.44", release_notes},
+    Toolkit{10, 0, 6, 3, "410.48", "411.31", release_notes},
+    Toolkit{10, 1, 6, 4, "418.39", "418.96", release_notes},
+    Toolkit{10, 2, 6, 5, "440.33", "441.22", release_notes},
+    Toolkit{11, 0, 7, 0, "450.51.05", "451.48", release_notes},
+    Toolkit{11, 1, 7, 1, "455.23", "456.38", release_notes},
+    Toolkit{11, 2, 7, 2, "460.27.03", "460.82", release_notes},
+    Toolkit{11, 3, 7, 3, "465.19.01", "465.89", release_notes},
+    Toolkit{11, 4, 7, 4, "470.42.01", "471.11", release_notes},
+    Toolkit{11, 5, 7, 5, "495.29.05", "496.04", release_notes},
+    Toolkit{11, 6, 7, 6, "510.39.01", "511.23", release_notes},
+    Toolkit{11, 7, 7, 7, "515.43.04", "516.01", release_notes},
+    Toolkit{11, 8, 7, 8, "520.61.05", "520.06", release_notes},
+    Toolkit{12, 0, 8, 0, "525.60.13", "527.41", release_notes},
+    Toolkit{12, 1, 8, 1, "530.30.02", "531.14", release_notes},
+    Toolkit{12, 2, 8, 2, "535.54.03", "536.25", release_notes},
+    Toolkit{12, 3, 8, 3, "545.23.06", "545.84", release_notes},
+    Toolkit{12, 4, 8, 4, "550.54.14", "551.61", release_notes},
+    Toolkit{12, 5, 8, 5, "555.42.02", "555.85", release_notes},
+    Toolkit{12, 6, 8, 5, "560.28.03", "560.76", release_notes},
+    Toolkit{12, 7, 8, 6, "565", "", "driver branch R565 accepts PTX 8.6"},
+    Toolkit{12, 8, 8, 7, "570.26", "570.65", release_notes},
+    Toolkit{12, 9, 8, 8, "575.51.03", "576.02", release_notes},
+    Toolkit{13, 0, 9, 0, "580.65.06", "", release_notes},
+    Toolkit{13, 1, 9, 1, "590.44.01", "", release_notes},
+    Toolkit{13, 2, 9, 2, "595.45.04", "", release_notes},
+    Toolkit{13, 3, 9, 3, "610.43.02", "", release_notes},
+    Toolkit{13, 4, 9, 4, "615", "", "driver branch R615 reports CUDA 13.4"},
+    Toolkit{13, 5, 9, 5, "", "", "nvcc 13.5.37 writes PTX 9.5; its driver was not found"},
 };
 constexpr std::string_view newest_known_driver = "615";
 
@@ -91,13 +93,16 @@ constexpr std::string_view newest_known_driver = "615";
 struct MinorVersionFloor {
   int major;
   std::string_view driver;
+  std::string_view windows;
   std::string_view source;
 };
-constexpr std::string_view compatibility = "CUDA Compatibility, 'Minor Version Compatibility'";
+constexpr std::string_view compatibility =
+    "CUDA Compatibility, 'Minor Version Compatibility' (452.39; 13: 580 for both systems); CUDA Toolkit Release Notes "
+    "12.x, minimum required driver for minor version compatibility (528.33)";
 constexpr std::array minor_version_floors = {
-    MinorVersionFloor{11, "450.80.02", compatibility},
-    MinorVersionFloor{12, "525.60.13", compatibility},
-    MinorVersionFloor{13, "580.65.06", compatibility},
+    MinorVersionFloor{11, "450.80.02", "452.39", compatibility},
+    MinorVersionFloor{12, "525.60.13", "528.33", compatibility},
+    MinorVersionFloor{13, "580.65.06", "580", compatibility},
 };
 
 // nvcc documentation, --compress-mode: "not compatible with drivers released before CUDA Toolkit's 12.4 Release";
@@ -200,6 +205,17 @@ void add_minor_version_part(std::vector<FloorPart>& parts, std::optional<int> ma
   parts.push_back({{}, bound, fmt::format("{} by CUDA {}", what, *major)});
 }
 
+/// Windows' number of the release that Linux counts so; null where there is none. For 525.60.13 it is the floor of all
+/// CUDA 12, not the 527.41 of 12.0 alone.
+std::optional<std::string_view> windows_number(std::string_view linux_number) {
+  for (const MinorVersionFloor& row : minor_version_floors)
+    if (row.driver == linux_number) return row.windows;
+  if (linux_number == tile_driver) return tile_driver;  // "R580 or newer", of both systems
+  for (const Toolkit& row : toolkits)
+    if (row.driver == linux_number && !row.windows.empty()) return row.windows;
+  return {};
+}
+
 /// Which driver at least, when all that is known is that the image is for this GPU.
 std::optional<std::string> bound_of_first_toolkit(GpuTarget made_for) {
   const Gpu* gpu = find_gpu(made_for);
@@ -209,6 +225,24 @@ std::optional<std::string> bound_of_first_toolkit(GpuTarget made_for) {
     if (first && row.major == std::max(first->major, minor_version_floors.front().major))
       return std::string(row.driver);
   return {};
+}
+
+/// The same parts in the numbers of the file's system. Where Windows' number is not known, the branch is a bound: its
+/// drivers carry the branch of Linux' or a little more.
+std::vector<FloorPart> as_counted_for(const FileRecord& file, std::vector<FloorPart> parts) {
+  if (file.format != Format::pe) return parts;
+  for (FloorPart& part : parts) {
+    if (part.at_least) part.at_least = driver_number_for(file, *part.at_least);
+    if (!part.driver) continue;
+    std::string number = driver_number_for(file, *part.driver);
+    if (windows_number(*part.driver)) {
+      part.driver = std::move(number);
+    } else {
+      part.driver.reset();
+      part.at_least = std::move(number);
+    }
+  }
+  return parts;
 }
 
 DriverFloor assemble(std::vector<FloorPart> parts) {
@@ -363,6 +397,12 @@ std::optional<DriverVersion> driver_version(std::string_view text) {
   return {};
 }
 
+std::string driver_number_for(const FileRecord& file, std::string_view linux_number) {
+  if (file.format != Format::pe) return std::string(linux_number);
+  if (const auto number = windows_number(linux_number)) return std::string(*number);
+  return std::string(linux_number.substr(0, linux_number.find('.')));
+}
+
 std::string DriverFloor::text() const {
   if (!driver) return "unknown";
   return complete ? *driver : "unknown, at least " + *driver;
@@ -468,7 +508,7 @@ std::optional<DriverFloor> driver_floor(const FileRecord& file, GpuTarget gpu) {
     }
   }
   if (!any) return {};
-  return assemble(std::move(parts));
+  return assemble(as_counted_for(file, std::move(parts)));
 }
 
 }  // namespace cudeploy

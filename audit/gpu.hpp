@@ -96,7 +96,7 @@ struct FloorPart {
   std::string reason;
 };
 
-/// The oldest driver that runs something on a GPU (numbers of the Linux driver).
+/// The oldest driver that runs something on a GPU.
 struct DriverFloor {
   std::optional<std::string> driver;  ///< largest known part; null where no part is known
   bool complete = true;               ///< false: some part is unknown, so the floor is "unknown, at least `driver`"
@@ -106,13 +106,17 @@ struct DriverFloor {
   std::string text() const;
 };
 
-/// Largest of six: minor-version compatibility of the toolkit's major, zstd, JIT of the PTX ISA, first driver that
-/// knows the GPU, concatenated entries, tile IR. `toolkit_major`, if known, helps where no image tells it.
-/// Null where the fat binary has nothing for this GPU.
+/// Windows has driver numbers of its own: what the tables here say of Linux, as the file's system counts it. Where
+/// NVIDIA published none for Windows (no driver comes with CUDA 13's toolkits there), Linux' branch, which is a bound.
+std::string driver_number_for(const FileRecord& file, std::string_view linux_number);
+
+/// In numbers of Linux. Largest of six: minor-version compatibility of the toolkit's major, zstd, JIT of the PTX ISA,
+/// first driver that knows the GPU, concatenated entries, tile IR. `toolkit_major`, if known, helps where no image
+/// tells it. Null where the fat binary has nothing for this GPU.
 std::optional<DriverFloor> driver_floor(const FatBinary& container, GpuTarget gpu, std::optional<int> toolkit_major);
 
-/// Over the judged fat binaries that have something for this GPU, and the runtimes that the file embeds.
-/// Null where there is neither.
+/// Over the judged fat binaries that have something for this GPU, and the runtimes that the file embeds, in the numbers
+/// of the file's system. Null where there is neither.
 std::optional<DriverFloor> driver_floor(const FileRecord& file, GpuTarget gpu);
 
 /// Minor-version compatibility: the oldest driver for any toolkit of this CUDA major, 12 -> "525.60.13"; null where

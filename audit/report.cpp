@@ -207,31 +207,65 @@ void device_code(std::string& out, const FileRecord& file) {
   }
 }
 
-/// What each architecture costs, in bytes as they lie and in hundredths of the file. Images of a concatenated entry are
-/// compressed together: each has its share by plain size, and the number is marked.
-void sizes(std::string& out, const FileRecord& file) {
-  struct Cost {
-    double bytes = 0;
-    bool shared = false;
-  };
+/// What the images of one name cost, in bytes as they lie.
+struct Cost {
+  std::string image;
+  double bytes = 0;
+  bool shared = false;  ///< compressed together with others: a share by plain size
+};
+
+/// Each byte of the file counts once, whatever its entries claim: a payload ends where the next entry begins, and a
+/// container where the next one does.
+std::vector<Cost> costs_of(const FileRecord& file) {
+  const auto begin_of = [](const Image& image) { return image.group.value_or(image.offset); };
+  std::vector<const FatBinary*> containers;
+  for (const FatBinary& container : file.fat_binaries) containers.push_back(&container);
+  std::stable_sort(containers.begin(), containers.end(),
+                   [](const FatBinary* a, const FatBinary* b) { return a->offset < b->offset; });
   std::map<std::tuple<int, std::uint32_t, std::string>, Cost> costs;
-  for (const FatBinary& container : file.fat_binaries) {
-    std::uint64_t left = container.size, plain = 0;
-    // An entry may claim any size: none takes more than its container.
-    const auto stored = [&](const Image& image) { return std::min(container.size, image.stored_size.value_or(0)); };
-    for (const Image& image : container.images) {
-      left -= std::min(left, stored(image));
-      if (image.group) plain += image.size.value_or(0);
-    }
-    for (const Image& image : container.images) {
+  for (std::size_t i = 0; i < containers.size(); ++i) {
+    const FatBinary& container = *containers[i];
+    std::uint64_t end = i + 1 < containers.size() ? std::min(containers[i + 1]->offset, file.size) : file.size;
+    end = std::max(end, container.offset);
+    end = container.offset + std::min(container.size, end - container.offset);
+    std::vector<const Image*> images;
+    for (const Image& image : container.images) images.push_back(&image);
+    std::stable_sort(images.begin(), images.end(),
+                     [&](const Image* a, const Image* b) { return begin_of(*a) < begin_of(*b); });
+    std::uint64_t left = end - container.offset, plain = 0;
+    const auto cost_of = [&](const Image& image) -> Cost& {
       Cost& cost = costs[{static_cast<int>(image.kind), image.arch.value_or(0), image_name(image)}];
-      cost.bytes += static_cast<double>(stored(image));
-      if (!image.group || plain == 0) continue;
+      cost.image = image_name(image);
+      return cost;
+    };
+    for (std::size_t k = 0; k < images.size(); ++k) {
+      const Image& image = *images[k];
+      Cost& cost = cost_of(image);
+      if (image.group) {
+        plain += image.size.value_or(0);
+        continue;
+      }
+      const std::uint64_t limit = k + 1 < images.size() ? std::min(begin_of(*images[k + 1]), end) : end;
+      const std::uint64_t begin = image.offset + std::min<std::uint64_t>(image.header_size, ~image.offset);
+      const std::uint64_t bytes = begin < limit ? std::min(image.stored_size.value_or(0), limit - begin) : 0;
+      left -= std::min(left, bytes);
+      cost.bytes += static_cast<double>(bytes);
+    }
+    for (const Image* image : images) {
+      if (!image->group || plain == 0) continue;
+      Cost& cost = cost_of(*image);
       cost.bytes +=
-          static_cast<double>(left) * static_cast<double>(image.size.value_or(0)) / static_cast<double>(plain);
+          static_cast<double>(left) * static_cast<double>(image->size.value_or(0)) / static_cast<double>(plain);
       cost.shared = true;
     }
   }
+  std::vector<Cost> result;
+  for (auto& [key, cost] : costs) result.push_back(std::move(cost));
+  return result;
+}
+
+void sizes(std::string& out, const FileRecord& file) {
+  const std::vector<Cost> costs = costs_of(file);
   if (costs.size() < 2 || file.size == 0) return;
   std::string row;
   bool first = true;
@@ -240,8 +274,8 @@ void sizes(std::string& out, const FileRecord& file) {
     first = first && row.empty();
     row.clear();
   };
-  for (const auto& [key, cost] : costs) {
-    const std::string text = fmt::format("{}: {}{}, {:.0f} %", printable(std::get<2>(key)), cost.shared ? "about " : "",
+  for (const Cost& cost : costs) {
+    const std::string text = fmt::format("{}: {}{}, {:.0f} %", printable(cost.image), cost.shared ? "about " : "",
                                          bytes_text(static_cast<std::uint64_t>(cost.bytes)),
                                          100 * cost.bytes / static_cast<double>(file.size));
     if (!row.empty() && columns(row) + 3 + columns(text) > 80) flush();
@@ -250,42 +284,64 @@ void sizes(std::string& out, const FileRecord& file) {
   flush();
 }
 
+/// What one GPU gets from a file, and which driver that takes.
+struct Served {
+  const Gpu* gpu = nullptr;
+  Support support = Support::none;
+  std::optional<DriverFloor> floor;
+};
+
+/// Of all GPUs that are known, the oldest first; nothing where no fat binary is judged.
+std::vector<Served> served_by(const FileRecord& file) {
+  std::vector<Served> all;
+  for (const Gpu& gpu : known_gpus()) {
+    const Coverage covered = coverage(file, gpu.target);
+    if (covered.judged() == 0) return {};
+    const Support now = support(covered);
+    const bool runs = now == Support::native || now == Support::jit;
+    all.push_back({&gpu, now, runs ? driver_floor(file, gpu.target) : std::nullopt});
+  }
+  return all;
+}
+
+/// The one reason that no smaller number will do; where a part is unknown, that one.
+std::string reason_of(const DriverFloor& floor) {
+  if (floor.parts.empty()) return {};
+  return floor.complete ? floor.parts.front().reason : floor.parts.back().reason;
+}
+
 /// GPUs by what they get and which driver it takes.
 void gpus(std::string& out, const FileRecord& file, const Ink& ink) {
   struct Group {
     Support support;
     std::string driver;
     std::string gpus;
+    std::vector<std::string> reasons;
   };
   std::vector<Group> groups;
-  for (const Gpu& gpu : known_gpus()) {
-    Coverage covered = coverage(file, gpu.target);
-    if (covered.judged() == 0) return;
-    Support now = support(covered);
-    if (now == Support::none && !gpu.in_newest_toolkit) continue;
-    std::string driver;
-    if (now == Support::native || now == Support::jit)
-      if (auto floor = driver_floor(file, gpu.target)) driver = floor->text();
+  const std::vector<Served> all = served_by(file);
+  // Who picks a build by the driver alone gets one that the GPU is too old for.
+  const auto oldest = std::find_if(all.begin(), all.end(), [](const Served& one) { return one.floor.has_value(); });
+  if (oldest != all.end())
+    line(out, "oldest gpu", fmt::format("{}, driver {}", describe(oldest->gpu->target), oldest->floor->text()));
+  for (const Served& one : all) {
+    if (one.support == Support::none && !one.gpu->in_newest_toolkit) continue;
+    const std::string driver = one.floor ? one.floor->text() : "";
     auto it = std::find_if(groups.begin(), groups.end(),
-                           [&](const Group& group) { return group.support == now && group.driver == driver; });
-    if (it == groups.end()) it = groups.insert(groups.end(), Group{now, driver, ""});
-    it->gpus += (it->gpus.empty() ? "" : " ") + to_string(gpu.target);
+                           [&](const Group& group) { return group.support == one.support && group.driver == driver; });
+    if (it == groups.end()) it = groups.insert(groups.end(), Group{one.support, driver, "", {}});
+    it->gpus += (it->gpus.empty() ? "" : " ") + to_string(one.gpu->target);
+    const std::string reason = one.floor ? reason_of(*one.floor) : "";
+    if (!reason.empty() && std::find(it->reasons.begin(), it->reasons.end(), reason) == it->reasons.end())
+      it->reasons.push_back(reason);
   }
   std::stable_sort(groups.begin(), groups.end(), [](const Group& a, const Group& b) { return a.support < b.support; });
-  const char* driver_word = file.format == Format::pe ? "Linux driver" : "driver";
-  // Who picks a build by the driver alone gets one that the GPU is too old for.
-  for (const Gpu& gpu : known_gpus()) {
-    const Support now = support(coverage(file, gpu.target));
-    if (now != Support::native && now != Support::jit) continue;
-    const auto floor = driver_floor(file, gpu.target);
-    line(out, "oldest gpu", describe(gpu.target) + (floor ? fmt::format(", {} {}", driver_word, floor->text()) : ""));
-    break;
-  }
   bool first = true;
   for (const Group& group : groups) {
-    std::string more = group.driver.empty() ? "" : fmt::format("  ({} {})", driver_word, group.driver);
+    std::string more = group.driver.empty() ? "" : fmt::format("  (driver {})", group.driver);
     if (group.support == Support::part) more = "  (some fat binaries have nothing for these)";
     line(out, first ? "gpus" : "", support_word(group.support, 7, ink) + group.gpus + more);
+    for (const std::string& reason : group.reasons) line(out, "", "       " + printable(reason));
     first = false;
   }
 }
@@ -498,8 +554,50 @@ std::string inspect_text(const InspectRecord& record, const ReadOptions& options
   return out;
 }
 
+namespace {
+
+std::string_view name_of(Support support) {
+  switch (support) {
+    case Support::native:
+      return "native";
+    case Support::jit:
+      return "jit";
+    case Support::part:
+      return "part";
+    case Support::none:
+      break;
+  }
+  return "none";
+}
+
+/// What the images cost and which GPUs are served: computed from the record, so that a program needs no tables.
+void add_summary(Json& out, const FileRecord& file) {
+  Json sizes = Json::array();
+  for (const Cost& cost : costs_of(file))
+    sizes.push_back(
+        {{"image", cost.image}, {"bytes", static_cast<std::uint64_t>(cost.bytes)}, {"shared", cost.shared}});
+  Json gpus = Json::array();
+  for (const Served& one : served_by(file)) {
+    if (one.support == Support::none) continue;
+    Json row = {{"gpu", to_string(one.gpu->target)}, {"code", name_of(one.support)}};
+    if (one.floor) {
+      row["driver"] = one.floor->driver ? Json(*one.floor->driver) : Json(nullptr);
+      row["driver_complete"] = one.floor->complete;
+      for (const FloorPart& part : one.floor->parts) row["driver_reasons"].push_back(part.reason);
+    }
+    gpus.push_back(std::move(row));
+  }
+  out["sizes"] = std::move(sizes);
+  out["gpus"] = std::move(gpus);
+}
+
+}  // namespace
+
 std::string inspect_json(const InspectRecord& record) {
-  return to_json(record).dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  Json out = to_json(record);
+  for (std::size_t i = 0; i < record.files.size(); ++i)
+    if (!record.files[i].fat_binaries.empty()) add_summary(out["files"][i], record.files[i]);
+  return out.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 std::string audit_text(const Audit& audit, bool colour) {

@@ -45,9 +45,11 @@ Verdict check(const Subject& subject) {
       if (serving.fit != Fit::jit || serving.image->kind != ImageKind::ptx || !serving.image->ptx_version) continue;
       // A GPU that the wanted driver does not know yet will have a newer one.
       const Gpu* row = find_gpu(gpu);
-      if (row && !row->first_driver.empty() && *driver_version(row->first_driver) > *wanted) continue;
+      if (row && !row->first_driver.empty() && *driver_version(driver_number_for(file, row->first_driver)) > *wanted)
+        continue;
       const std::string& version = *serving.image->ptx_version;
-      const auto driver = driver_of_ptx(version);
+      auto driver = driver_of_ptx(version);
+      if (driver) driver = driver_number_for(file, *driver);
       if (driver && *driver_version(*driver) <= *wanted) continue;
       Ask& ask = asks[version];
       ask.driver = driver.value_or("newer than any that is known");

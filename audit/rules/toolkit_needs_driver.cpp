@@ -33,8 +33,9 @@ Verdict check(const Subject& subject) {
 
   // The newest asks for the most.
   const auto& [major, what] = *majors.rbegin();
-  const auto floor = driver_of_major(major);
+  auto floor = driver_of_major(major);
   if (!floor) return Verdict::not_applicable(fmt::format("no driver floor is known for CUDA {}", major));
+  floor = driver_number_for(file, *floor);
   if (*wanted >= *driver_version(*floor)) return Verdict::clean();
   return Verdict::flagged(
       {{fmt::format("{} of CUDA {}, which needs driver {} or newer, and driver {} is wanted", what, major, *floor,
@@ -59,9 +60,8 @@ constinit const Rule toolkit_needs_driver = {
         "Below that, each CUDA call fails with 'CUDA driver version is insufficient for CUDA runtime version' (35), on "
         "all GPUs, and neither cubins nor PTX help.",
     .fix =
-        "Build with a toolkit of an older major (12.x runs on driver 525.60.13, 11.x on 450.80.02), or say that a "
-        "newer "
-        "driver is needed.",
+        "Build with a toolkit of an older major (12.x runs on driver 525.60.13, 11.x on 450.80.02; 528.33 and 452.39 "
+        "as Windows counts), or say that a newer driver is needed.",
     .source =
         "CUDA Toolkit release notes, CUDA toolkit and minimum required driver version for minor-version compatibility; "
         "docs.nvidia.com/deploy/cuda-compatibility; sandrohanea/whisper.net#509.",

@@ -8,7 +8,7 @@
 namespace cudeploy::rules {
 namespace {
 
-constexpr std::string_view first_driver = "550.54.14";
+constexpr std::string_view first_driver_of_linux = "550.54.14";
 
 Verdict check(const Subject& subject) {
   const FileRecord& file = subject.file;
@@ -27,12 +27,14 @@ Verdict check(const Subject& subject) {
     }
   }
   if (compressed == 0) return Verdict::clean();
+  const std::string first_driver = driver_number_for(file, first_driver_of_linux);
   if (*wanted >= *driver_version(first_driver)) return Verdict::clean();
   return Verdict::flagged(
       {{fmt::format("{} of {} cubins are compressed with zstd, which drivers before {} cannot unpack, and driver {} is "
                     "wanted",
                     compressed, cubins, first_driver, *subject.policy.driver),
-        "compile with '--compress-mode=speed' (LZ4) or 'none', or ask for driver 550.54.14 or newer",
+        fmt::format("compile with '--compress-mode=speed' (LZ4) or 'none', or ask for driver {} or newer",
+                    first_driver),
         {}}});
 }
 

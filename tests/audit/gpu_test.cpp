@@ -242,6 +242,27 @@ TEST(DriverFloor, GivesEachReasonLargestFirst) {
                                                "520.61.05 9.0 (Hopper) came with CUDA 11.8"}));
 }
 
+TEST(DriverFloor, OfAWindowsFileIsInWindowsNumbers) {
+  FileRecord file;
+  file.format = Format::pe;
+  const auto floor_with = [&](std::initializer_list<const char*> images, GpuTarget gpu) {
+    file.fat_binaries = {container(images)};
+    const auto floor = driver_floor(file, gpu);
+    return floor ? floor->text() : "none";
+  };
+  EXPECT_EQ(floor_with({"sm_80 toolkit=11.8"}, {8, 0}), "452.39");
+  EXPECT_EQ(floor_with({"sm_80 toolkit=12.4"}, {8, 0}), "528.33");
+  EXPECT_EQ(floor_with({"sm_70 zstd toolkit=12.8"}, {7, 0}), "551.61");
+  EXPECT_EQ(floor_with({"sm_80", "compute_80 ptx=8.7"}, {9, 0}), "570.65");
+  EXPECT_EQ(floor_with({"sm_89 toolkit=11.8"}, {8, 9}), "520.06") << "smaller than that of Linux";
+  EXPECT_EQ(floor_with({"sm_80 toolkit=13.0"}, {8, 0}), "580");
+  EXPECT_EQ(floor_with({"compute_80 ptx=9.1"}, {9, 0}), "unknown, at least 590");
+  EXPECT_EQ(floor_with({"compute_80 ptx=6.4"}, {8, 0}), "unknown, at least 451.48") << "before CUDA 11";
+  file.fat_binaries.clear();
+  file.runtime_copies = {short_runtime("driver-hybrid")};
+  EXPECT_EQ(driver_floor(file, {8, 0})->text(), "580");
+}
+
 TEST(DriverFloor, OfAFileCountsItsRuntimeAndEachFatBinary) {
   FileRecord file;
   EXPECT_FALSE(driver_floor(file, {9, 0}));

@@ -60,7 +60,12 @@ TEST(InspectText, SaysWhatEachArchitectureCosts) {
   file.fat_binaries.resize(1);
   file.fat_binaries[0].size = 4000;
   file.fat_binaries[0].images = {image(ImageKind::cubin, 80), image(ImageKind::cubin, 90), image(ImageKind::cubin, 90)};
-  for (Image& each : file.fat_binaries[0].images) each.stored_size = 1024;
+  for (std::size_t i = 0; i < 3; ++i) {
+    Image& each = file.fat_binaries[0].images[i];
+    each.offset = 16 + 1100 * i;
+    each.header_size = 64;
+    each.stored_size = 1024;
+  }
   record.files = {file};
   EXPECT_TRUE(has_line(inspect_text(record, ReadOptions(), false),
                        "  sizes         sm_80: 1.0 KiB, 10 % · sm_90: 2.0 KiB, 20 %"));
@@ -72,12 +77,22 @@ TEST(InspectText, SaysWhatEachArchitectureCosts) {
   }
   EXPECT_TRUE(has_line(inspect_text(record, ReadOptions(), false),
                        "  sizes         sm_80: about 2.9 KiB, 30 % · sm_90: about 1000 B, 10 %"));
-  // An entry that claims more than its container does not take it.
+  // What an entry or a container claims of the next one's bytes, or beyond the file, does not count.
   FileRecord liar = file;
-  liar.fat_binaries[0].size = 5000;
   liar.fat_binaries[0].images[0].stored_size = ~std::uint64_t{0};
   EXPECT_TRUE(has_line(inspect_text({{liar}, {}}, ReadOptions(), false),
-                       "  sizes         sm_80: 4.9 KiB, 50 % · sm_90: 2.0 KiB, 20 %"))
+                       "  sizes         sm_80: 1.0 KiB, 10 % · sm_90: 2.0 KiB, 20 %"))
+      << inspect_text({{liar}, {}}, ReadOptions(), false);
+  liar.fat_binaries[0].size = ~std::uint64_t{0};
+  for (Image& each : liar.fat_binaries[0].images) each.stored_size = ~std::uint64_t{0};
+  liar.fat_binaries.push_back(liar.fat_binaries[0]);
+  liar.fat_binaries[1].offset = 4000;
+  liar.fat_binaries[1].images = {image(ImageKind::cubin, 90)};
+  liar.fat_binaries[1].images[0].offset = 4016;
+  liar.fat_binaries[1].images[0].header_size = 64;
+  liar.fat_binaries[1].images[0].stored_size = ~std::uint64_t{0};
+  EXPECT_TRUE(has_line(inspect_text({{liar}, {}}, ReadOptions(), false),
+                       "  sizes         sm_80: 1.0 KiB, 10 % · sm_90: 8.5 KiB, 87 %"))
       << inspect_text({{liar}, {}}, ReadOptions(), false);
   // One architecture costs what the device code costs.
   record.files[0].fat_binaries[0].images.resize(1);
@@ -90,8 +105,28 @@ TEST(InspectText, SaysTheOldestGpuBesideTheDriver) {
   EXPECT_TRUE(has_line(inspect_text(record, ReadOptions(), false), "  oldest gpu    8.0 (Ampere), driver 580.65.06"))
       << inspect_text(record, ReadOptions(), false);
   record.files[0].format = Format::pe;
+  EXPECT_TRUE(has_line(inspect_text(record, ReadOptions(), false), "  oldest gpu    8.0 (Ampere), driver 580"))
+      << "Windows has numbers of its own";
+}
+
+TEST(InspectText, SaysWhyThatDriver) {
+  InspectRecord record;
+  record.files = {library()};
+  const std::string text = inspect_text(record, ReadOptions(), false);
+  EXPECT_TRUE(has_line(text, "                       the runtime was made by CUDA 13 (minor-version compatibility)"))
+      << text;
+}
+
+TEST(InspectText, SaysWhatIsOpenedByNameAndWhetherItShips) {
+  InspectRecord record;
+  record.files = {library()};
+  record.files[0].vendor = Vendor{Vendor::Role::toolkit, "NVRTC", "version node", {{"libb.so.1", true, "all"}}};
+  record.bundles = {{BundleRecord::Kind::files, "", {record.files[0].path}, {}}};
   EXPECT_TRUE(
-      has_line(inspect_text(record, ReadOptions(), false), "  oldest gpu    8.0 (Ampere), Linux driver 580.65.06"));
+      has_line(inspect_text(record, ReadOptions(), false), "  opens by name libb.so.1 for all (not among these files)"))
+      << inspect_text(record, ReadOptions(), false);
+  record.bundles[0].links = {{"x/libb.so.1", "libb.so.1.2"}};
+  EXPECT_TRUE(has_line(inspect_text(record, ReadOptions(), false), "  opens by name libb.so.1 for all (there)"));
 }
 
 TEST(InspectText, AHostileNameIsShownNotObeyed) {
@@ -121,6 +156,28 @@ TEST(InspectJson, IsAsciiSafeAndTheSchemaComesFirst) {
   EXPECT_EQ(json.at("files").at(0).at("path"), "caf\xef\xbf\xbd.so");
   EXPECT_EQ(text.back(), '\n');
   EXPECT_EQ(text, inspect_json(record));
+}
+
+TEST(InspectJson, SaysWhatEachImageCostsAndWhichGpusAreServed) {
+  InspectRecord record;
+  record.files = {library()};
+  record.files[0].fat_binaries = {{16, 1000, ".nv_fatbin", true, {image(ImageKind::cubin, 80)}}};
+  Image& only = record.files[0].fat_binaries[0].images[0];
+  only.offset = 32;
+  only.header_size = 64;
+  only.stored_size = 900;
+  record.bundles = {{BundleRecord::Kind::files, "", {record.files[0].path}, {}}};
+  const auto file = nlohmann::json::parse(inspect_json(record)).at("files").at(0);
+  EXPECT_EQ(file.at("sizes").dump(), R"([{"bytes":900,"image":"sm_80","shared":false}])");
+  const auto& first = file.at("gpus").at(0);
+  EXPECT_EQ(first.at("gpu"), "8.0");
+  EXPECT_EQ(first.at("code"), "native");
+  EXPECT_EQ(first.at("driver"), "580.65.06");
+  EXPECT_EQ(first.at("driver_complete"), true);
+  EXPECT_EQ(first.at("driver_reasons").at(0), "the runtime was made by CUDA 13 (minor-version compatibility)");
+  // A summary is no fact: who reads the record computes it again.
+  EXPECT_EQ(inspect_json(inspect_record_from_json(nlohmann::ordered_json::parse(inspect_json(record)))),
+            inspect_json(record));
 }
 
 class AuditReport : public testing::Test {
