@@ -174,7 +174,7 @@ TEST(InspectJson, SaysWhatEachImageCostsAndWhichGpusAreServed) {
   EXPECT_EQ(first.at("code"), "native");
   EXPECT_EQ(first.at("driver"), "580.65.06");
   EXPECT_EQ(first.at("driver_complete"), true);
-  EXPECT_EQ(first.at("driver_reasons").at(0), "the runtime was made by CUDA 13 (minor-version compatibility)");
+  EXPECT_EQ(first.at("driver_reasons").at(0), "device code made by CUDA 13 (minor-version compatibility)");
   // A summary is no fact: who reads the record computes it again.
   EXPECT_EQ(inspect_json(inspect_record_from_json(nlohmann::ordered_json::parse(inspect_json(record)))),
             inspect_json(record));
