@@ -350,8 +350,9 @@ class PackageReader {
   void read_content(const Archive& reader, const std::string& path, const std::string& name, const std::string& member,
                     unsigned depth) {
     std::vector<std::byte> content(head_size);
-    if (!fill(reader, content, path, name)) return;
-    if (content.empty()) return;
+    const std::optional<std::size_t> got = fill(reader, content, path, name);
+    if (!got || *got == 0) return;
+    content.resize(*got);
     bool package = is_package(content);
     if (!package && !is_binary(content)) {
       pass_over(reader, path, name);
@@ -382,22 +383,22 @@ class PackageReader {
     sink_.records(std::move(files));
   }
 
-  /// Fills `content`, or shrinks it to what there is. False when the member is damaged.
-  bool fill(const Archive& reader, std::vector<std::byte>& content, const std::string& path, const std::string& name) {
+  /// Fills `out` from its front, and says how far there was something. Nothing when the member is damaged.
+  std::optional<std::size_t> fill(const Archive& reader, std::span<std::byte> out, const std::string& path,
+                                  const std::string& name) {
     std::size_t done = 0;
-    while (done < content.size()) {
-      la_ssize_t got = archive_read_data(reader.get(), content.data() + done, content.size() - done);
+    while (done < out.size()) {
+      la_ssize_t got = archive_read_data(reader.get(), out.data() + done, out.size() - done);
       if (got == ARCHIVE_RETRY) continue;
       if (got < 0) {
         damaged(reader, static_cast<int>(got), path, name);
-        return false;
+        return std::nullopt;
       }
       if (got == 0) break;
       done += static_cast<std::size_t>(got);
       count(static_cast<std::uint64_t>(got));
     }
-    content.resize(done);
-    return true;
+    return done;
   }
 
   void damaged(const Archive& reader, int state, const std::string& path, const std::string& name) {
@@ -408,7 +409,7 @@ class PackageReader {
   /// What follows the head, in memory or on disk. Null when the member is damaged or too large.
   std::unique_ptr<Bytes> rest(const Archive& reader, std::vector<std::byte> content, const std::string& path,
                               const std::string& name) {
-    std::vector<std::byte> block(1 << 20);
+    block_.resize(1 << 20);
     std::unique_ptr<Bytes> out;
     int descriptor = -1;
     struct Closer {
@@ -419,9 +420,10 @@ class PackageReader {
     } closer{descriptor};
     std::uint64_t size = content.size();
     for (;;) {
-      block.resize(1 << 20);
-      if (!fill(reader, block, path, name)) return nullptr;
-      if (block.empty()) break;
+      const std::optional<std::size_t> got = fill(reader, block_, path, name);
+      if (!got) return nullptr;
+      if (*got == 0) break;
+      const std::span<const std::byte> block = std::span(block_).first(*got);
       size += block.size();
       if (size > limits_.member) {
         problem(fmt::format("{}member {} is larger than {} MiB", inside(path), name, limits_.member >> 20));
@@ -486,7 +488,8 @@ class PackageReader {
   std::uint64_t items_ = 0;  // members that were read, over all levels
   bool told_ = false;        // some member has a row
   bool announced_ = false;
-  bool fatal_ = false;  // the archive at hand cannot be read on
+  bool fatal_ = false;            // the archive at hand cannot be read on
+  std::vector<std::byte> block_;  // of a member; one for all, for there may be 16,000
 };
 
 // ---- folders ------------------------------------------------------------------------------------------------
