@@ -269,20 +269,24 @@ bool holds_device_code_by_name(const DataPart& part) {
   return part.holds == DataPart::Holds::fat_binaries || part.holds == DataPart::Holds::relocatable_fat_binaries;
 }
 
-/// Fat binaries wherever they lie: sections by name first, then every other data section.
-void device_code(const Bytes& bytes, const std::vector<DataPart>& parts, const ReadOptions& options,
-                 FileRecord& record) {
+/// Fat binaries wherever they lie: sections by name first, then every other data section. Names and ids of host code
+/// lie among the constants of the latter, so the marks of a runtime are looked for as they pass; what was found comes
+/// back.
+std::vector<Found> device_code(const Bytes& bytes, const std::vector<DataPart>& parts, const ReadOptions& options,
+                               FileRecord& record) {
   struct Job {
     DataPart part;
     std::vector<FatBinary> found;
     std::vector<Problem> problems;
+    NeedleSearch marks;
   };
+  const std::span<const Needle> needles = runtime_marks(record.format);
   std::vector<Job> jobs;
   Claims claims;
   auto plan = [&](DataPart part) {
     for (Extent free : claims.take(part.where)) {
       part.where = free;
-      jobs.push_back({part, {}, {}});
+      jobs.push_back({part, {}, {}, NeedleSearch(needles)});
     }
   };
   for (const DataPart& part : parts) {
@@ -300,22 +304,33 @@ void device_code(const Bytes& bytes, const std::vector<DataPart>& parts, const R
     return std::pair(b.part.where.size, a.part.where.offset) < std::pair(a.part.where.size, b.part.where.offset);
   });
   for_each_index(jobs.size(), [&](std::size_t i) {
-    auto& [part, found, problems] = jobs[i];
+    Job& job = jobs[i];
+    const DataPart& part = job.part;
     auto place = holds_device_code_by_name(part) ? FatbinPlace::named_section : FatbinPlace::any_data;
-    found = read_fat_binaries(bytes, part.where, place, part.section, options, problems);
-    for (FatBinary& fat_binary : found) {
+    Outside outside;
+    if (part.constant)
+      outside = [&job](std::span<const std::byte> block, std::uint64_t offset) { job.marks.look(block, offset); };
+    job.found = read_fat_binaries(bytes, part.where, place, part.section, options, job.problems, outside);
+    for (FatBinary& fat_binary : job.found) {
       if (part.holds == DataPart::Holds::relocatable_fat_binaries) fat_binary.loadable = false;
     }
   });
   std::sort(jobs.begin(), jobs.end(),
             [](const Job& a, const Job& b) { return a.part.where.offset < b.part.where.offset; });
+  std::vector<Found> marks(needles.size());
   for (Job& job : jobs) {
     std::move(job.found.begin(), job.found.end(), std::back_inserter(record.fat_binaries));
     std::move(job.problems.begin(), job.problems.end(), std::back_inserter(record.problems));
+    for (std::size_t i = 0; i < marks.size(); ++i) {
+      const Found& more = job.marks.found()[i];
+      marks[i].count += more.count;
+      marks[i].first.insert(marks[i].first.end(), more.first.begin(), more.first.end());
+    }
   }
+  return marks;
 }
 
-/// Where names and ids of host code lie: constants, without the fat binaries among them.
+/// Constants, without the fat binaries among them.
 std::vector<Extent> host_data(const std::vector<DataPart>& parts, const std::vector<FatBinary>& fat_binaries) {
   Claims claims;
   for (const FatBinary& fat_binary : fat_binaries) claims.take({fat_binary.offset, fat_binary.size});
@@ -380,26 +395,27 @@ std::size_t count_api(const std::vector<ExportedFunction>& functions) {
                                                 [](const ExportedFunction& f) { return f.name.starts_with("cuda"); }));
 }
 
-bool holds_text(const Bytes& bytes, const MemoryView& view, std::string_view text) {
-  bool found = false;
+bool holds_text(const Bytes& bytes, const std::vector<Extent>& data, std::string_view text) {
   const Needle needle{text, 0};
-  find_bytes(bytes, view.data, std::span(&needle, 1), [&](std::size_t, std::uint64_t) { found = true; });
-  return found;
+  return find_bytes(bytes, data, std::span(&needle, 1)).front().count != 0;
 }
 
 /// The texts that begin so, each once. Names of libraries are short and few; what is longer or more is none.
-std::vector<std::string> texts(const Bytes& bytes, const MemoryView& view, std::span<const std::string_view> begins) {
+std::vector<std::string> texts(const Bytes& bytes, const std::vector<Extent>& data,
+                               std::span<const std::string_view> begins) {
   constexpr std::size_t longest = 128, most = 64;
   std::vector<Needle> needles;
   for (const std::string_view begin : begins) needles.push_back({begin, begin.size() - 1});
-  std::set<std::string> found;
-  find_bytes(bytes, view.data, needles, [&](std::size_t, std::uint64_t offset) {
-    if (found.size() >= most) return;
-    const std::vector<std::byte> there = bytes.copy({offset, std::min(longest, bytes.size() - offset)});
-    const auto end = std::find(there.begin(), there.end(), std::byte{0});
-    if (end != there.end()) found.emplace(reinterpret_cast<const char*>(there.data()), end - there.begin());
-  });
-  return {found.begin(), found.end()};
+  std::set<std::string> whole;
+  for (const Found& found : find_bytes(bytes, data, needles)) {
+    for (const std::uint64_t offset : found.first) {
+      if (whole.size() >= most) break;
+      const std::vector<std::byte> there = bytes.copy({offset, std::min(longest, bytes.size() - offset)});
+      const auto end = std::find(there.begin(), there.end(), std::byte{0});
+      if (end != there.end()) whole.emplace(reinterpret_cast<const char*>(there.data()), end - there.begin());
+    }
+  }
+  return {whole.begin(), whole.end()};
 }
 
 /// The whole file, where it may be read: at most `limit` bytes.
@@ -427,8 +443,7 @@ void read_elf(const Bytes& bytes, const ReadOptions& options, FileRecord& record
     return symbols_by_version(bytes, *layout, versions, record.problems);
   });
   const std::vector<DataPart> parts = data_parts(*layout);
-  device_code(bytes, parts, options, record);
-  MemoryView view = memory_view(bytes, *layout, host_data(parts, record.fat_binaries));
+  const std::vector<Found> marks = device_code(bytes, parts, options, record);
 
   // Symbols are read where they decide something: a large library has some 100,000.
   std::optional<std::vector<ExportedFunction>> exports;
@@ -442,12 +457,14 @@ void read_elf(const Bytes& bytes, const ReadOptions& options, FileRecord& record
   RuntimeClues runtime_clues;
   runtime_clues.generation = generation;
   runtime_clues.exported_api = [&] { return count_api(read_exports()); };
-  record.runtime_copies = runtime_copies(find_callback_tables(bytes, view, record.problems), record, runtime_clues);
+  record.runtime_copies = runtime_copies(
+      find_callback_tables(bytes, memory_view(bytes, *layout), marks, record.problems), record, runtime_clues);
 
   VendorClues vendor_clues;
   vendor_clues.exports = read_exports;
-  vendor_clues.holds_text = [&](std::string_view text) { return holds_text(bytes, view, text); };
-  vendor_clues.texts = [&](std::span<const std::string_view> begins) { return texts(bytes, view, begins); };
+  const auto data = [&] { return host_data(parts, record.fat_binaries); };
+  vendor_clues.holds_text = [&](std::string_view text) { return holds_text(bytes, data(), text); };
+  vendor_clues.texts = [&](std::span<const std::string_view> begins) { return texts(bytes, data(), begins); };
   constexpr std::string_view name("\0cuInit\0", 8);
   vendor_clues.names_driver_api = std::search(slice.begin(), slice.end(), name.begin(), name.end()) != slice.end();
   record.vendor = recognise_vendor(record, vendor_clues);
@@ -485,8 +502,7 @@ void read_pe(const Bytes& bytes, const ReadOptions& options, FileRecord& record)
     record.delayed.push_back(name);
   }
   const std::vector<DataPart> parts = data_parts(*layout);
-  device_code(bytes, parts, options, record);
-  MemoryView view = memory_view(*layout, host_data(parts, record.fat_binaries));
+  const std::vector<Found> marks = device_code(bytes, parts, options, record);
 
   std::optional<std::vector<ExportedFunction>> exports;
   auto read_exports = [&]() -> const std::vector<ExportedFunction>& {
@@ -498,13 +514,15 @@ void read_pe(const Bytes& bytes, const ReadOptions& options, FileRecord& record)
   };
   RuntimeClues runtime_clues;
   runtime_clues.exported_api = [&] { return count_api(read_exports()); };
-  runtime_clues.hybrid_loader = find_hybrid_loader(bytes, view);
-  record.runtime_copies = runtime_copies(find_callback_tables(bytes, view, record.problems), record, runtime_clues);
+  runtime_clues.hybrid_loader = find_hybrid_loader(marks);
+  record.runtime_copies =
+      runtime_copies(find_callback_tables(bytes, memory_view(*layout), marks, record.problems), record, runtime_clues);
 
   VendorClues vendor_clues;
   vendor_clues.exports = read_exports;
-  vendor_clues.holds_text = [&](std::string_view text) { return holds_text(bytes, view, text); };
-  vendor_clues.texts = [&](std::span<const std::string_view> begins) { return texts(bytes, view, begins); };
+  const auto data = [&] { return host_data(parts, record.fat_binaries); };
+  vendor_clues.holds_text = [&](std::string_view text) { return holds_text(bytes, data(), text); };
+  vendor_clues.texts = [&](std::span<const std::string_view> begins) { return texts(bytes, data(), begins); };
   record.vendor = recognise_vendor(record, vendor_clues);
   if (!options.kernels) drop_kernels(record);
 }

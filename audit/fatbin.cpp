@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "cubin.hpp"
+#include "find_bytes.hpp"
 #include "payload.hpp"
 #include "ptx.hpp"
 
@@ -44,6 +45,9 @@ constexpr std::size_t block_size = 256u << 10;
 constexpr std::size_t near_size = 4096;
 /// Bytes that must be seen at once to tell a magic: those of the longer one, a cubin's.
 constexpr std::size_t magic_size = 8;
+/// What a search needs to see at once, the end of the data aside, to go on from block to block.
+constexpr std::size_t least_block = 2 * longest_needle;
+static_assert(magic_size <= longest_needle);
 
 struct ContainerHeader {
   std::uint32_t magic;
@@ -106,7 +110,7 @@ class Window final : public Bytes {
 
   /// The bytes from `offset` to `end`, as many as a block holds.
   std::span<const std::byte> block(std::uint64_t offset, std::uint64_t end) {
-    if (!covers(block_at_, block_filled_, offset, std::min<std::uint64_t>(magic_size, end - offset))) {
+    if (!covers(block_at_, block_filled_, offset, std::min<std::uint64_t>(least_block, end - offset))) {
       // Behind a container the next one mostly begins at once: only a search that goes on takes large blocks.
       const bool goes_on = offset >= block_at_ && offset - block_at_ <= block_filled_;
       block_wanted_ = goes_on ? std::min(4 * block_wanted_, block_size) : near_size;
@@ -187,8 +191,13 @@ struct Payload {
 class Reader {
  public:
   Reader(const Bytes& bytes, const std::optional<std::string>& section, const ReadOptions& options,
-         std::vector<Problem>& problems)
-      : window_(bytes), section_(section), options_(options), problems_(problems), first_problem_(problems.size()) {}
+         std::vector<Problem>& problems, const Outside& outside)
+      : window_(bytes),
+        section_(section),
+        options_(options),
+        problems_(problems),
+        outside_(outside),
+        first_problem_(problems.size()) {}
 
   std::vector<FatBinary> read_section(Extent where) {
     std::uint64_t at = where.offset;
@@ -211,9 +220,14 @@ class Reader {
 
   std::vector<FatBinary> search(Extent where) {
     std::uint64_t at = where.offset;
-    while (at < where.end() && !full()) {
+    for (bool more = true; at < where.end();) {
       at = next_magic(at, where.end(), true);
-      if (at >= where.end() || !may_try(at)) break;
+      if (at >= where.end()) break;
+      more = more && !full() && may_try(at);
+      if (!more) {  // what is left is no device code, but others search it
+        ++at;
+        continue;
+      }
       std::uint64_t end = 0;
       if (window_.value<std::uint32_t>(at) == container_magic) {
         end = accept_container(at, where.end());
@@ -264,14 +278,15 @@ class Reader {
     return at;
   }
 
-  /// The next place at or after `at` where a magic stands, or `end`.
+  /// The next place at or after `at` where a magic stands, or `end`. What is passed over lies outside.
   std::uint64_t next_magic(std::uint64_t at, std::uint64_t end, bool cubins) {
     while (at < end) {
       const auto block = window_.block(at, end);
-      if (block.size() < magic_size) return end;
       const std::size_t found = find_magic(block, cubins);
+      if (outside_) outside_(block.first(found), at);
       if (found != block.size()) return at + found;
-      at += block.size() - magic_size + 1;
+      if (block.size() < least_block || at + block.size() == end) return end;
+      at += block.size() - longest_needle;
     }
     return end;
   }
@@ -841,6 +856,7 @@ class Reader {
   const std::optional<std::string>& section_;
   const ReadOptions& options_;
   std::vector<Problem>& problems_;
+  const Outside& outside_;
   const std::size_t first_problem_;
   std::vector<FatBinary> out_;
   std::vector<Payload> payloads_;  ///< of the images of the container being read
@@ -857,14 +873,15 @@ bool looks_like_fatbin(const Bytes& bytes, Extent where) {
 
 std::vector<FatBinary> read_fat_binaries(const Bytes& bytes, Extent where, FatbinPlace place,
                                          const std::optional<std::string>& section, const ReadOptions& options,
-                                         std::vector<Problem>& problems) {
+                                         std::vector<Problem>& problems, const Outside& outside) {
   const std::uint64_t offset = std::min(where.offset, bytes.size());
   const Extent inside{offset, std::min(where.size, bytes.size() - offset)};
-  Reader reader(bytes, section, options, problems);
+  Reader reader(bytes, section, options, problems, outside);
   return place == FatbinPlace::named_section ? reader.read_section(inside) : reader.search(inside);
 }
 
-void check_wrappers(const Bytes& bytes, Extent where, std::vector<Problem>& problems) {
+void check_wrappers(const Bytes& source, Extent where, std::vector<Problem>& problems) {
+  const Window bytes(source);
   std::size_t reported = 0;
   for (std::uint64_t at = 0; where.size - at >= wrapper_size && reported < most_problems; at += wrapper_size) {
     const auto head = bytes.value<std::array<std::uint32_t, 2>>(where.offset + at);

@@ -12,8 +12,6 @@
 #include <set>
 #include <string_view>
 
-#include "find_bytes.hpp"
-
 namespace cudeploy {
 
 namespace {
@@ -46,14 +44,33 @@ static_assert(sizeof(CallbackRecord) == 24);
 // with 11.2: the 11.1 copy in NVIDIA's libcufile 1.14 has the other two only.
 struct TableId {
   std::string_view bytes;
-  std::size_t rare;  ///< index of a byte that is not often in data
-  int since;         ///< API level
+  int since;  ///< API level
 };
 constexpr std::array<TableId, 3> kIds = {{
-    {"\x6b\xd5\xfb\x6c\x5b\xf4\xe7\x4a\x89\x87\xd9\x39\x12\xfd\x9d\xf9"sv, 1, 0},
-    {"\x10\xcd\xde\x21\xb3\xaa\x31\x4c\xb4\xe3\xd5\xb5\x87\xcd\x36\x79"sv, 1, 11020},
-    {"\xff\x55\x30\xa2\x83\xde\x5b\x45\xa4\x4d\x92\x76\xca\xef\xbb\xbd"sv, 3, 0},
+    {"\x6b\xd5\xfb\x6c\x5b\xf4\xe7\x4a\x89\x87\xd9\x39\x12\xfd\x9d\xf9"sv, 0},
+    {"\x10\xcd\xde\x21\xb3\xaa\x31\x4c\xb4\xe3\xd5\xb5\x87\xcd\x36\x79"sv, 11020},
+    {"\xff\x55\x30\xa2\x83\xde\x5b\x45\xa4\x4d\x92\x76\xca\xef\xbb\xbd"sv, 0},
 }};
+
+// The loader of the driver's own runtime. The name alone is in programs that look for the DLL themselves; the id of
+// the export table that is asked of the driver lies beside it in each copy of the loader: cudart64_13.dll of 13.0 and
+// 13.5, and published wheels.
+constexpr std::string_view kHybridId = "\xdd\x9e\x98\xa4\xf4\x10\x48\x44\x99\xb0\xe2\xae\xb7\xb4\x32\xb5"sv;
+constexpr std::string_view kHybridX64 = "nvcudart_hybrid64.dll\0"sv, kHybridArm64 = "nvcudart_hybrida64.dll\0"sv;
+
+// All that is looked for among constants; the last three in Windows files only.
+enum Mark : std::size_t { kNameMark, kIdMarks, kHybridIdMark = kIdMarks + kIds.size(), kX64Mark, kArm64Mark, kMarks };
+constexpr std::array<Needle, kMarks> kNeedles = {{
+    {kFirstName, kFirstName.find('V')},
+    {kIds[0].bytes, 1},
+    {kIds[1].bytes, 1},
+    {kIds[2].bytes, 3},
+    {kHybridId, 0},
+    {kHybridX64, kHybridX64.find('_')},
+    {kHybridArm64, kHybridArm64.find('_')},
+}};
+static_assert(std::all_of(kNeedles.begin(), kNeedles.end(),
+                          [](const Needle& needle) { return needle.text.size() <= longest_needle; }));
 
 constexpr std::size_t kBlock = 256 << 10;
 
@@ -117,7 +134,7 @@ std::vector<CallbackTable> tables_at(const Bytes& bytes, const MemoryView& view,
   std::map<std::uint64_t, std::uint64_t> pointers;
   constexpr std::uint64_t window = kMaxRecords * sizeof(CallbackRecord);
   if (view.relocations && !slots.empty()) {
-    view.relocations([&](std::uint64_t slot, std::uint64_t target) {
+    view.relocations({*slots.begin(), *slots.rbegin() + window}, {}, [&](std::uint64_t slot, std::uint64_t target) {
       auto before = slots.upper_bound(slot);
       if (before == slots.begin() || slot - *std::prev(before) >= window) return;
       if (pointers.size() < kMaxHits * kMaxRecords) pointers[slot] = target;
@@ -154,15 +171,6 @@ std::set<std::uint64_t> slots_in_place(const Bytes& bytes, const MemoryView& vie
   return slots;
 }
 
-/// How often each id occurs in `where`.
-std::array<std::size_t, kIds.size()> count_ids(const Bytes& bytes, const std::vector<Extent>& where) {
-  std::array<Needle, kIds.size()> ids;
-  for (std::size_t i = 0; i < kIds.size(); ++i) ids[i] = {kIds[i].bytes, kIds[i].rare};
-  std::array<std::size_t, kIds.size()> counts{};
-  find_bytes(bytes, where, ids, [&](std::size_t i, std::uint64_t) { ++counts[i]; });
-  return counts;
-}
-
 /// Reads relocations with addends in blocks: a large library has nine megabytes of them.
 template <typename Each>
 void for_each_rela(const Bytes& bytes, Extent where, Each each) {
@@ -187,7 +195,7 @@ MemoryView object_view(const Bytes& bytes, const ElfLayout& layout) {
       view.parts.push_back({std::uint64_t{i} << kSectionShift, section.where, section.is_writable()});
   }
   std::uint32_t absolute = layout.machine == EM_AARCH64 ? R_AARCH64_ABS64 : R_X86_64_64;
-  view.relocations = [&bytes, &layout, absolute](const std::function<void(std::uint64_t, std::uint64_t)>& each) {
+  view.relocations = [&bytes, &layout, absolute](AddressRange slots, AddressRange targets, const auto& each) {
     for (const ElfSection& section : layout.sections) {
       if (section.type != SHT_RELA || section.info >= layout.sections.size() || section.link >= layout.sections.size())
         continue;
@@ -199,9 +207,10 @@ MemoryView object_view(const Bytes& bytes, const ElfLayout& layout) {
         if (index >= symbols.size / sizeof(Elf64_Sym)) return;
         auto symbol = bytes.value<Elf64_Sym>(symbols.offset + index * sizeof(Elf64_Sym));
         if (!symbol || symbol->st_shndx == SHN_UNDEF || symbol->st_shndx >= SHN_LORESERVE) return;
-        each((std::uint64_t{section.info} << kSectionShift) + rela.r_offset,
-             (std::uint64_t{symbol->st_shndx} << kSectionShift) + symbol->st_value +
-                 static_cast<std::uint64_t>(rela.r_addend));
+        const std::uint64_t slot = (std::uint64_t{section.info} << kSectionShift) + rela.r_offset;
+        const std::uint64_t target = (std::uint64_t{symbol->st_shndx} << kSectionShift) + symbol->st_value +
+                                     static_cast<std::uint64_t>(rela.r_addend);
+        if (slots.holds(slot) && targets.holds(target)) each(slot, target);
       });
     }
   };
@@ -219,9 +228,11 @@ MemoryView linked_view(const Bytes& bytes, const ElfLayout& layout) {
   if (table && size) {
     Extent where = layout.at_address(*table, *size);
     std::uint32_t relative = layout.machine == EM_AARCH64 ? R_AARCH64_RELATIVE : R_X86_64_RELATIVE;
-    view.relocations = [&bytes, where, relative](const std::function<void(std::uint64_t, std::uint64_t)>& each) {
+    view.relocations = [&bytes, where, relative](AddressRange slots, AddressRange targets, const auto& each) {
       for_each_rela(bytes, where, [&](const Elf64_Rela& rela) {
-        if (ELF64_R_TYPE(rela.r_info) == relative) each(rela.r_offset, static_cast<std::uint64_t>(rela.r_addend));
+        const auto target = static_cast<std::uint64_t>(rela.r_addend);
+        if (slots.holds(rela.r_offset) && targets.holds(target) && ELF64_R_TYPE(rela.r_info) == relative)
+          each(rela.r_offset, target);
       });
     };
   }
@@ -265,39 +276,38 @@ std::optional<std::string> version_of_soname(const std::string& soname) {
 
 }  // namespace
 
-MemoryView memory_view(const Bytes& bytes, const ElfLayout& layout, std::vector<Extent> data) {
-  MemoryView view = layout.type == ET_REL ? object_view(bytes, layout) : linked_view(bytes, layout);
-  view.data = std::move(data);
-  return view;
+MemoryView memory_view(const Bytes& bytes, const ElfLayout& layout) {
+  return layout.type == ET_REL ? object_view(bytes, layout) : linked_view(bytes, layout);
 }
 
-MemoryView memory_view(const PeLayout& layout, std::vector<Extent> data) {
+MemoryView memory_view(const PeLayout& layout) {
   MemoryView view;
-  view.data = std::move(data);
   view.pointers_in_place = true;  // constants too: the loader writes where the relocations say, whatever the section
   for (const PeSection& section : layout.sections)
     view.parts.push_back({layout.image_base + section.address, section.where, section.is_data()});
   return view;
 }
 
+std::span<const Needle> runtime_marks(Format format) {
+  return std::span(kNeedles).first(format == Format::pe ? kMarks : kHybridIdMark);
+}
+
 std::vector<CallbackTable> find_callback_tables(const Bytes& bytes, const MemoryView& view,
-                                                std::vector<Problem>& problems) {
+                                                std::span<const Found> marks, std::vector<Problem>& problems) {
   // Linkers merge the tails of strings, so nothing is asked of the byte before the name.
-  std::set<std::uint64_t> names, places;
-  const Needle first_name{kFirstName, kFirstName.find('V')};
-  find_bytes(bytes, view.data, std::span(&first_name, 1), [&](std::size_t, std::uint64_t offset) {
-    if (places.size() < kMaxHits) places.insert(offset);
+  std::set<std::uint64_t> names;
+  for (const std::uint64_t offset : marks[kNameMark].first) {
     for (const MappedPart& part : view.parts) {
       if (offset >= part.where.offset && offset < part.where.end() && names.size() < kMaxHits) {
         names.insert(part.address + (offset - part.where.offset));
       }
     }
-  });
+  }
   if (names.empty()) return {};
 
   std::set<std::uint64_t> slots;
   if (view.relocations) {
-    view.relocations([&](std::uint64_t slot, std::uint64_t target) {
+    view.relocations({}, {*names.begin(), *names.rbegin()}, [&](std::uint64_t slot, std::uint64_t target) {
       if (names.contains(target) && slots.size() < kMaxHits) slots.insert(slot);
     });
   }
@@ -305,41 +315,25 @@ std::vector<CallbackTable> find_callback_tables(const Bytes& bytes, const Memory
   if (tables.empty() && view.pointers_in_place) tables = tables_at(bytes, view, slots_in_place(bytes, view, names));
   if (tables.empty()) return {};
 
-  // Beside the names as a rule, so the other data is searched where that does not settle it.
-  std::vector<Extent> near, far;
-  for (const Extent& extent : view.data) {
-    bool named = std::any_of(places.begin(), places.end(),
-                             [&](std::uint64_t at) { return extent.offset <= at && at < extent.end(); });
-    (named ? near : far).push_back(extent);
-  }
-  std::array<std::size_t, kIds.size()> found = count_ids(bytes, near);
-  if (std::any_of(found.begin(), found.end(), [&](std::size_t count) { return count != tables.size(); })) {
-    std::array<std::size_t, kIds.size()> more = count_ids(bytes, far);
-    for (std::size_t i = 0; i < found.size(); ++i) found[i] += more[i];
-  }
   for (std::size_t i = 0; i < kIds.size(); ++i) {
-    auto expected = static_cast<std::size_t>(std::count_if(
+    const std::uint64_t found = marks[kIdMarks + i].count;
+    auto expected = static_cast<std::uint64_t>(std::count_if(
         tables.begin(), tables.end(), [&](const CallbackTable& table) { return table.api_level >= kIds[i].since; }));
-    if (found[i] == expected) continue;
+    if (found == expected) continue;
     problems.push_back(
-        {std::nullopt,
-         fmt::format("CUDA runtime: expected {} of id {:02x}… beside {} callback tables, found {}", expected,
-                     static_cast<unsigned char>(kIds[i].bytes.front()), tables.size(), found[i])});
+        {std::nullopt, fmt::format("CUDA runtime: expected {} of id {:02x}… beside {} callback tables, found {}",
+                                   expected, static_cast<unsigned char>(kIds[i].bytes.front()), tables.size(), found)});
   }
   return tables;
 }
 
-std::optional<std::string> find_hybrid_loader(const Bytes& bytes, const MemoryView& view) {
-  // The name alone is in programs that look for the DLL themselves; the id of the export table that is asked of the
-  // driver lies beside it in each copy of the loader: cudart64_13.dll of 13.0 and 13.5, and published wheels.
-  constexpr std::string_view id = "\xdd\x9e\x98\xa4\xf4\x10\x48\x44\x99\xb0\xe2\xae\xb7\xb4\x32\xb5"sv;
-  constexpr std::string_view x64 = "nvcudart_hybrid64.dll\0"sv, arm64 = "nvcudart_hybrida64.dll\0"sv;
-  constexpr std::array<Needle, 3> needles = {{{id, 0}, {x64, x64.find('_')}, {arm64, arm64.find('_')}}};
-  std::array<bool, needles.size()> found{};
-  find_bytes(bytes, view.data, needles, [&](std::size_t i, std::uint64_t) { found[i] = true; });
-  if (!found[0] || !(found[1] || found[2])) return std::nullopt;
-  const std::string_view name = found[1] ? x64 : arm64;
-  return std::string(name.substr(0, name.size() - 1));
+std::optional<std::string> find_hybrid_loader(std::span<const Found> marks) {
+  if (marks[kHybridIdMark].count == 0) return std::nullopt;
+  for (const Mark mark : {kX64Mark, kArm64Mark}) {
+    const std::string_view name = kNeedles[mark].text;
+    if (marks[mark].count != 0) return std::string(name.substr(0, name.size() - 1));
+  }
+  return std::nullopt;
 }
 
 LevelReleases releases_of_level(int api_level) {

@@ -6,11 +6,14 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "bytes.hpp"
+#include "find_bytes.hpp"
 #include "inspect_record.hpp"
 #include "pe.hpp"
 #include "slice.hpp"
@@ -24,19 +27,32 @@ struct MappedPart {
   bool holds_pointers = false;  ///< that are set when the file is loaded
 };
 
+struct AddressRange {
+  std::uint64_t first = 0;
+  std::uint64_t last = std::numeric_limits<std::uint64_t>::max();
+
+  bool holds(std::uint64_t address) const { return first <= address && address <= last; }
+};
+
 /// What the search needs to know of a file of any format: what lies at an address, and where pointers go.
 struct MemoryView {
   std::vector<MappedPart> parts;
-  std::vector<Extent> data;        ///< where names and ids can lie: sorted, without device code
   bool pointers_in_place = false;  ///< slots hold absolute addresses (no PIE, RELR, PE)
-  /// Calls back for each relocated pointer (address of the slot, where it points). May be empty.
-  std::function<void(const std::function<void(std::uint64_t, std::uint64_t)>&)> relocations;
+  /// Calls back for each relocated pointer (address of the slot, where it points) with both in their range: a large
+  /// library has 400,000, and few matter. May be empty.
+  std::function<void(AddressRange slots, AddressRange targets,
+                     const std::function<void(std::uint64_t, std::uint64_t)>& each)>
+      relocations;
 };
 
-/// The view of an ELF file. `data` as above.
-MemoryView memory_view(const Bytes& bytes, const ElfLayout& layout, std::vector<Extent> data);
+/// The view of an ELF file.
+MemoryView memory_view(const Bytes& bytes, const ElfLayout& layout);
 /// The view of a PE file.
-MemoryView memory_view(const PeLayout& layout, std::vector<Extent> data);
+MemoryView memory_view(const PeLayout& layout);
+
+/// The names and ids that a runtime leaves in a file of this format. They are looked for among the constants, without
+/// device code; what is found comes back to the functions below.
+std::span<const Needle> runtime_marks(Format format);
 
 /// One callback table: where, how long, and the newest release that it names.
 struct CallbackTable {
@@ -47,11 +63,11 @@ struct CallbackTable {
 
 /// All callback tables, by address. Ids that contradict their number become a problem.
 std::vector<CallbackTable> find_callback_tables(const Bytes& bytes, const MemoryView& view,
-                                                std::vector<Problem>& problems);
+                                                std::span<const Found> marks, std::vector<Problem>& problems);
 
 /// Windows, since CUDA 13: the driver's DLL that a loader in the place of the runtime opens; nothing where there is no
 /// such loader.
-std::optional<std::string> find_hybrid_loader(const Bytes& bytes, const MemoryView& view);
+std::optional<std::string> find_hybrid_loader(std::span<const Found> marks);
 
 /// Releases that a runtime with this API level can be, oldest first; empty for a level that is not known. With
 /// `open_ended` later releases are possible too.

@@ -13,6 +13,8 @@
 #include <iterator>
 #include <random>
 
+#include "find_bytes.hpp"
+
 namespace cudeploy {
 namespace {
 
@@ -674,6 +676,38 @@ TEST(FatbinSearch, EndsOnManyFalseStarts) {
   EXPECT_TRUE(result.found.empty());
   ASSERT_EQ(result.problems.size(), 1u) << result.text();
   EXPECT_NE(result.problems[0].message.find("the search ends here"), std::string::npos);
+}
+
+/// How often a text is seen in what lies outside of fat binaries.
+std::uint64_t count_outside(const std::string& bytes, const std::string& text) {
+  const MemoryBytes memory(std::as_bytes(std::span(bytes)));
+  const Needle needle{text, 0};
+  NeedleSearch search(std::span(&needle, 1));
+  std::vector<Problem> problems;
+  read_fat_binaries(memory, {0, bytes.size()}, FatbinPlace::any_data, std::nullopt, {}, problems,
+                    [&](std::span<const std::byte> block, std::uint64_t at) { search.look(block, at); });
+  return search.found().front().count;
+}
+
+TEST(FatbinSearch, HandsOnOnceWhatLiesOutside) {
+  // The text at every place of a block, between fat binaries that hold it too and beginnings of what is none.
+  const std::string text = "a name that is 32 bytes long ...", magic = container({}).substr(0, 4);
+  ASSERT_EQ(text.size(), longest_needle);
+  const std::string whole = container({plain(2, text + text)});
+  std::string bytes;
+  std::uint64_t count = 0;
+  for (; bytes.size() < 3000000; ++count) {
+    if (count % 30000 == 100) bytes += whole;
+    if (count % 700 == 50) bytes += magic;
+    bytes += text + std::string(5, '.');
+  }
+  EXPECT_EQ(count_outside(bytes, text), count);
+}
+
+TEST(FatbinSearch, HandsOnWhatLiesBehindItsEnd) {
+  std::string bytes;
+  for (int i = 0; i < 2000000; ++i) bytes += container({}).substr(0, 4);
+  EXPECT_EQ(count_outside(bytes + "name", "name"), 1u);
 }
 
 TEST(FatbinSearch, FindsNothingInNoise) {

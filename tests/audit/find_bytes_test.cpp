@@ -15,8 +15,11 @@ using Hits = std::vector<std::pair<std::size_t, std::uint64_t>>;
 Hits search(const std::string& text, const std::vector<Extent>& where, std::vector<Needle> needles) {
   MemoryBytes bytes(std::as_bytes(std::span(text)));
   Hits hits;
-  find_bytes(bytes, where, needles, [&](std::size_t i, std::uint64_t at) { hits.emplace_back(i, at); });
-  std::sort(hits.begin(), hits.end());
+  const std::vector<Found> found = find_bytes(bytes, where, needles);
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    EXPECT_EQ(found[i].count, found[i].first.size());
+    for (std::uint64_t at : found[i].first) hits.emplace_back(i, at);
+  }
   return hits;
 }
 
@@ -38,6 +41,16 @@ TEST(FindBytes, StaysInsideItsExtents) {
 
 TEST(FindBytes, FindsOverlappingOnes) {
   EXPECT_EQ(search("aaaa", {{0, 4}}, {{"aa", 0}}), (Hits{{0, 0}, {0, 1}, {0, 2}}));
+}
+
+TEST(FindBytes, CountsMoreThanItKeeps) {
+  const std::string text(5000, 'a');
+  MemoryBytes bytes(std::as_bytes(std::span(text)));
+  const Needle needle{"a", 0};
+  const Found found = find_bytes(bytes, {{0, text.size()}}, std::span(&needle, 1)).front();
+  EXPECT_EQ(found.count, 5000u);
+  ASSERT_EQ(found.first.size(), 4096u);
+  EXPECT_EQ(found.first.back(), 4095u);
 }
 
 }  // namespace

@@ -45,15 +45,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     for (const std::string& name : *names) require(!name.empty() && name.size() <= 260);
   }
   require(pe_exports(bytes, *layout).size() <= 1 << 16);
-  const MemoryView view = memory_view(*layout, constants);
+  const std::vector<Found> marks = find_bytes(bytes, constants, runtime_marks(Format::pe));
   FileRecord record;
   record.format = Format::pe;
   record.type = "shared";
   record.soname = layout->export_name;
   record.needed = layout->imports;
   RuntimeClues clues;
-  clues.hybrid_loader = find_hybrid_loader(bytes, view);
+  clues.hybrid_loader = find_hybrid_loader(marks);
   clues.exported_api = [&] { return pe_exports(bytes, *layout).size(); };
-  runtime_copies(find_callback_tables(bytes, view, problems), record, clues);
+  runtime_copies(find_callback_tables(bytes, memory_view(*layout), marks, problems), record, clues);
   return 0;
 }
