@@ -60,11 +60,11 @@ echo '// changed' >> "$work/source/other.cu"
 must_pass cmake --build "$build"
 output_has 'Compiling device code two'
 output_lacks 'Compiling device code single'
-# An older driver reads no zstd: the option reaches nvcc, where nvcc knows it.
+# Another driver, another option: made again, where nvcc knows the option.
 embed -DDRIVER=535.54
+must_pass cmake --build "$build"
 if grep -q 'compress-mode' "$build/build.ninja"; then
-  must_pass cmake --build "$build"
-  must_pass "$CUDEPLOY_PREFIX/bin/cudeploy" inspect --format json "$build/libx.so"
-  output_lacks '"zstd"'
+  output_has 'Compiling device code single' 'Linking CXX shared module'
+  output_lacks 'Compiling device code two'
 fi
 echo "embed_fatbin: embedded, declared, made again when it must be"

@@ -106,31 +106,8 @@ if [ ! -e /dev/nvidiactl ]; then
   esac
 fi
 
-# For new drivers alone, the images of all GPUs share one compressed stream, where the toolkit can write it.
-mkdir "$work/concat"
-cat > "$work/concat/CMakeLists.txt" << 'LISTS'
-cmake_minimum_required(VERSION 3.24)
-project(concat LANGUAGES CXX CUDA)
-find_package(cudeploy 1.0 REQUIRED)
-file(WRITE "${CMAKE_BINARY_DIR}/main.cu" "__global__ void k() {}\nint main() { k<<<1, 1>>>(); }\n")
-foreach(name IN ITEMS whole separable)
-  add_executable(${name} "${CMAKE_BINARY_DIR}/main.cu")
-endforeach()
-set_target_properties(separable PROPERTIES CUDA_SEPARABLE_COMPILATION ON)
-cudeploy_target(whole GPUS 80 90 DRIVER 615.10)
-cudeploy_target(separable GPUS 80 90 PTX none DRIVER 615.10 AUDIT warn)
-LISTS
-must_pass configure "$work/concat" "$work/concat/build"
-if "$root/bin/nvcc" --help | grep -q -e --concat; then
-  output_has 'whole: driver 615.10 reads the images of all GPUs from one compressed stream (--concat)'
-  must_pass cmake --build "$work/concat/build"
-  for program in whole separable; do
-    must_pass "$CUDEPLOY_PREFIX/bin/cudeploy" inspect --format json "$work/concat/build/$program"
-    output_has '"group":' '"arch": 80' '"arch": 90'
-  done
-else
-  output_lacks --concat
-fi
+# Compilers differ in what they write by default and in what they can be asked for.
+must_pass sh "$here/../cmake_modules/compression.sh" "$work/compression" all
 
 # Device code that is optimised across files at the device link, where the linker finds its compiler.
 lto=
