@@ -9,6 +9,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -158,10 +159,26 @@ constexpr DocumentKind saved_inspect_record{"cudeploy/inspect/", "an inspect rec
 constexpr DocumentKind runtime_report{"cudeploy/runtime-report/", "the report of a process",
                                       "CUDEPLOY_REPORT=FILE PROGRAM", std::uint64_t{64} << 20};
 
-/// Whether the text behind a byte order mark names the schema, in 8-bit or 16-bit letters.
-bool is_marked_document(const Bytes& bytes, std::string_view mark, std::string_view schema) {
+/// How a text begins that an editor or a shell has turned into other letters. As it stands it would be a plain file,
+/// and a plain file is clean.
+struct OtherLetters {
+  std::string_view mark, what;
+};
+using namespace std::string_view_literals;
+constexpr std::array other_letters = {
+    OtherLetters{"\xef\xbb\xbf{"sv, "begins with a byte order mark"},
+    OtherLetters{"\xff\xfe"sv, "begins with a byte order mark"},
+    OtherLetters{"\xfe\xff"sv, "begins with a byte order mark"},
+    OtherLetters{"\0\0\xfe\xff"sv, "begins with a byte order mark"},
+    OtherLetters{"{\0"sv, "has letters of 16 or 32 bits"},
+    OtherLetters{"\0{"sv, "has letters of 16 or 32 bits"},
+    OtherLetters{"\0\0\0{"sv, "has letters of 16 or 32 bits"},
+};
+
+/// Whether the beginning of a text names the schema, in letters of 8, 16 or 32 bits.
+bool names_schema(const Bytes& bytes, std::string_view schema) {
   std::string letters;
-  for (const std::byte byte : bytes.copy({mark.size() - 1, 1024}))
+  for (const std::byte byte : bytes.copy({0, 4096}))
     if (byte != std::byte{0}) letters += static_cast<char>(byte);
   return letters.find(schema) != letters.npos;
 }
@@ -201,14 +218,13 @@ std::optional<nlohmann::ordered_json> saved_document(const std::string& path, co
   auto bytes = FileBytes::open(path, why);
   if (bytes == nullptr || bytes->size() > kind.largest) return std::nullopt;  // reading it will tell
   const std::vector<std::byte> head = bytes->copy({0, 4});
-  // An editor's or shell's mark before the text would make a plain file of it, and a plain file is clean.
   const std::string_view start(reinterpret_cast<const char*>(head.data()), head.size());
-  for (const std::string_view mark : {"\xef\xbb\xbf{", "\xff\xfe{", "\xfe\xff"})
-    if (start.starts_with(mark) && is_marked_document(*bytes, mark, kind.schema))
+  for (const auto& [mark, what] : other_letters)
+    if (start.starts_with(mark) && names_schema(*bytes, kind.schema))
       throw Failure(
-          fmt::format("{}: error: is meant to be {}, but begins with a byte order mark: expected UTF-8 without one\n"
+          fmt::format("{}: error: is meant to be {}, but {}: expected UTF-8 without a byte order mark\n"
                       "hint: let cudeploy write the file: {}",
-                      printable(path), kind.what, kind.how));
+                      printable(path), kind.what, what, kind.how));
   if (first_letter(*bytes) != std::byte{'{'}) return std::nullopt;
   std::vector<std::byte> content = bytes->copy({0, bytes->size()});
   std::string_view text(reinterpret_cast<const char*>(content.data()), content.size());

@@ -450,7 +450,11 @@ class SavedRecords(Cli):
                                (lzma.compress(saved), "it is an inspect record, but compressed"),
                                (b"\xef\xbb\xbf" + saved, "begins with a byte order mark"),
                                (b"\xff\xfe" + saved.decode().encode("utf-16-le"), "begins with a byte order mark"),
-                               (b"\xfe\xff" + saved.decode().encode("utf-16-be"), "begins with a byte order mark")]:
+                               (b"\xfe\xff" + saved.decode().encode("utf-16-be"), "begins with a byte order mark"),
+                               (b"\xff\xfe\0\0" + saved.decode().encode("utf-32-le"), "begins with a byte order mark"),
+                               (b"\0\0\xfe\xff" + saved.decode().encode("utf-32-be"), "begins with a byte order mark"),
+                               *[(saved.decode().encode(letters), "has letters of 16 or 32 bits")
+                                 for letters in ("utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be")]]:
             self.write("saved", content)
             result = self.run_it("audit", "saved")
             self.assertEqual(result.returncode, 2, content[:4])
@@ -739,6 +743,22 @@ class Packages(Cli):
             with self.subTest(name):
                 self.assertEqual(self.paths(name), [f"{name}!/lib/x.ptx"])
 
+    def test_every_method_of_zip(self):
+        for method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA):
+            with self.subTest(method):
+                with zipfile.ZipFile(self.root / "a.zip", "w", method) as archive:
+                    with archive.open("lib/x.ptx", "w", force_zip64=True) as member:
+                        member.write(PTX)
+                self.assertEqual(self.paths("a.zip"), ["a.zip!/lib/x.ptx"])
+
+    def test_every_format_of_tar(self):
+        self.write("tree/" + "a" * 60 + "/" + "b" * 120 + "/x.ptx", PTX)
+        for form in ("gnu", "oldgnu", "pax"):
+            with self.subTest(form):
+                subprocess.run(["tar", f"--format={form}", "-C", "tree", "-cf", "a.tar", "."], cwd=self.root, check=True)
+                (name,) = self.paths("a.tar")
+                self.assertTrue(name.endswith("b" * 120 + "/x.ptx"), name)
+
     def test_one_file_counts_once(self):
         os.makedirs(self.root / "d")
         self.write("d/libx.ptx.1.2", PTX)
@@ -804,10 +824,12 @@ install -D '{self.root}/x.ptx' %{{buildroot}}/usr/lib/x.ptx
 %files
 /usr/lib/x.ptx
 """)
-        subprocess.run(["rpmbuild", "-bb", "--define", f"_topdir {self.root}/top", "a.spec"], cwd=self.root, check=True,
-                       capture_output=True)
-        package = str(next((self.root / "top").rglob("*.rpm")).relative_to(self.root))
-        self.assertEqual(self.paths(package), [f"{package}!/usr/lib/x.ptx"])
+        for payload in ("w9.gzdio", "w9.bzdio", "w2.xzdio", "w2.lzdio", "w3.zstdio"):
+            with self.subTest(payload):
+                subprocess.run(["rpmbuild", "-bb", "--define", f"_topdir {self.root}/top", "--define",
+                                f"_binary_payload {payload}", "a.spec"], cwd=self.root, check=True, capture_output=True)
+                package = str(next((self.root / "top").rglob("*.rpm")).relative_to(self.root))
+                self.assertEqual(self.paths(package), [f"{package}!/usr/lib/x.ptx"])
 
     def test_the_libraries_of_a_package_ship_together(self):
         self.library("tree/lib/libdep.so.1.2", "-Wl,-soname,libdep.so.1")
