@@ -126,6 +126,7 @@ class Archive {
     archive_read_support_filter_gzip(archive_);
     archive_read_support_filter_bzip2(archive_);
     archive_read_support_filter_xz(archive_);
+    archive_read_support_filter_lzma(archive_);  // xz' older form, in RPMs that old distributions still take
     archive_read_support_filter_zstd(archive_);
     archive_read_support_filter_rpm(archive_);
     archive_read_support_format_tar(archive_);
