@@ -23,7 +23,8 @@ Which GPUs a target runs on, and what happens on the GPUs that come after it.
   what nvcc 13 compresses by default cannot be read by drivers before 550.54.14; from 615 on, one compressed stream
   holds the images of all GPUs, where nvcc can write it (13.4).
 
-A warning names each GPU of PTX that gets no machine code from GPUS, and a DRIVER that runs nothing of this toolkit.
+A warning names each GPU of PTX that gets no machine code from GPUS, and says whether DRIVER can compile what this toolkit
+writes; another one, a DRIVER that runs nothing of this toolkit.
 
 Kernels of one library must not be found by another one that has a kernel of the same name: a launch would end in the
 wrong library's CUDA runtime. So the host side of kernels is kept out of the dynamic symbol table, by the compiler's own

@@ -109,14 +109,23 @@ function(_cudeploy_warn_gpus function target gpus ptx driver)
       list(APPEND jit "${name}")
     endif()
   endforeach()
-  if(jit)
-    list(JOIN jit " " jit)
+  list(JOIN jit " " jit)
+  _cudeploy_toolkit_driver(oldest)
+  _cudeploy_toolkit_version(version)
+  _cudeploy_ptx_driver(ptx_driver since)
+  if(ptx AND driver AND ptx_driver AND driver VERSION_LESS ptx_driver AND NOT driver VERSION_LESS oldest)
+    if(jit)
+      message(WARNING "${function}: ${target}: ${jit} in PTX has no machine code in GPUS, and DRIVER ${driver} cannot compile PTX of \
+CUDA ${version} (${since} can): with it, nothing runs there\n  hint: ${jit} in GPUS too")
+    else()
+      message(STATUS "cudeploy: ${target}: PTX of CUDA ${version} is compiled by drivers from ${since} on: with DRIVER ${driver}, GPUs \
+without machine code in GPUS get nothing")
+    endif()
+  elseif(jit)
     message(WARNING "${function}: ${target}: ${jit} in PTX has no machine code in GPUS: there a driver at least as \
 new as the toolkit compiles when the program is first started (JIT)\n  hint: ${jit} in GPUS too")
   endif()
-  _cudeploy_toolkit_driver(oldest)
   if(driver AND oldest AND driver VERSION_LESS oldest)
-    _cudeploy_toolkit_version(version)
     message(WARNING "${function}: ${target}: DRIVER ${driver} runs nothing of CUDA ${version}, on no GPU: it needs ${oldest}\n"
       "  hint: DRIVER ${oldest}, or an older toolkit")
   endif()
@@ -157,6 +166,32 @@ function(_cudeploy_toolkit_driver result)
   set(driver_12 525.60.13)
   set(driver_13 580.65.06)
   set(${result} "${driver_${major}}" PARENT_SCOPE)
+endfunction()
+
+# _cudeploy_ptx_driver(<result> <since>): the oldest driver that compiles PTX as this toolkit's compiler writes it (release notes, as
+# in audit/gpu.cpp: a test compares), and how to call it; empty where it is not known. Toolkits that came after the table
+# need one that is newer than its last.
+function(_cudeploy_ptx_driver result since)
+  _cudeploy_toolkit_version(version)
+  set(drivers
+    11.2=460.27.03 11.3=465.19.01 11.4=470.42.01 11.5=495.29.05 11.6=510.39.01 11.7=515.43.04 11.8=520.61.05
+    12.0=525.60.13 12.1=530.30.02 12.2=535.54.03 12.3=545.23.06 12.4=550.54.14 12.5=555.42.02 12.6=555.42.02
+    12.7=565 12.8=570.26 12.9=575.51.03 13.0=580.65.06 13.1=590.44.01 13.2=595.45.04 13.3=610.43.02 13.4=615)
+  set(found "")
+  foreach(row IN LISTS drivers)
+    string(REGEX MATCH "^(.+)=(.+)$" row "${row}")
+    set(last ${CMAKE_MATCH_1})
+    set(driver ${CMAKE_MATCH_2})
+    if(version VERSION_EQUAL last)
+      set(found ${driver})
+    endif()
+  endforeach()
+  set(${since} "${found}" PARENT_SCOPE)
+  if(NOT found AND version VERSION_GREATER last)
+    set(found ${driver})
+    set(${since} "a newer one than ${driver}" PARENT_SCOPE)
+  endif()
+  set(${result} "${found}" PARENT_SCOPE)
 endfunction()
 
 # _cudeploy_compression_option(<result> <target> <driver>): the option for device code that <driver> can read; empty when the

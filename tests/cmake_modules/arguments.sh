@@ -61,6 +61,18 @@ accepted 'cudeploy_device_code(app GPUS 80 PTX none DRIVER 390.1)'
 output_has 'DRIVER 390.1 runs nothing of CUDA' 'on no GPU' "hint: DRIVER $oldest"
 accepted "cudeploy_device_code(app GPUS 80 DRIVER $oldest)"
 output_lacks Warning
+# Which driver compiles the PTX of which toolkit: the audit's table.
+python3 - "$CUDEPLOY_SOURCE/audit/gpu.cpp" "$CUDEPLOY_PREFIX/share/cudeploy/cmake/gpu_choice.cmake" << 'PYTHON' || exit 1
+import re, sys
+first, expected = {}, {}
+for major, minor, isa, driver in re.findall(r'Toolkit\{(\d+), (\d+), (\d+, \d+), "([^"]*)"', open(sys.argv[1]).read()):
+    first.setdefault(isa, driver)
+    if (int(major), int(minor)) >= (11, 2) and first[isa]:
+        expected[f"{major}.{minor}"] = first[isa]
+found = dict(re.findall(r"\b(1[0-9]\.[0-9])=([0-9.]+)", open(sys.argv[2]).read()))
+if found != expected or len(expected) < 10:
+    sys.exit(f"drivers by toolkit: {sorted(set(found.items()) ^ set(expected.items()))}")
+PYTHON
 refused 'cudeploy_device_code(app)' 'GPUS is missing'
 refused 'cudeploy_device_code(app GPUS 80) && cudeploy_device_code(app GPUS 90)' 'called before with other values'
 refused 'cudeploy_link_runtime(app uniffied)' 'did you mean unified?'

@@ -121,6 +121,31 @@ if [ -e "$root/nvvm/lib64/libnvvm.so" ]; then
   output_has unified
   lto=', device LTO too'
 fi
+# The oldest driver of the major runs machine code of this toolkit, but compiles no PTX of it, unless the toolkit is the
+# first one of its major; the audit finds the same.
+case $version in 11.*) oldest=450.80.02 ;; 12.*) oldest=525.60.13 ;; *) oldest=580.65.06 ;; esac
+mkdir "$work/jit"
+cat > "$work/jit/CMakeLists.txt" << 'LISTS'
+cmake_minimum_required(VERSION 3.24)
+project(jit LANGUAGES CXX CUDA)
+find_package(cudeploy 1.0 REQUIRED)
+file(WRITE "${CMAKE_BINARY_DIR}/main.cu" "__global__ void k() {}\nint main() { k<<<1, 1>>>(); }\n")
+foreach(name IN ITEMS jit later)
+  add_executable(${name} "${CMAKE_BINARY_DIR}/main.cu")
+endforeach()
+cudeploy_device_code(jit GPUS 80 PTX 75 DRIVER ${OLDEST})
+cudeploy_audit(jit LEVEL warn GPUS 75 80)
+cudeploy_device_code(later GPUS 80 DRIVER ${OLDEST})
+LISTS
+must_pass configure "$work/jit" "$work/jit/build" -DOLDEST=$oldest
+case $version in
+  13.0) output_has 'jit: 75 in PTX has no machine code in GPUS: there a driver at least as new' && output_lacks 'cannot compile PTX' ;;
+  *) output_has "jit: 75 in PTX has no machine code in GPUS, and DRIVER $oldest cannot compile PTX of CUDA $version" \
+    "later: PTX of CUDA $version is compiled by drivers from" ;;
+esac
+must_pass cmake --build "$work/jit/build"
+case $version in 13.0) output_lacks ptx-needs-driver ;; *) output_has ptx-needs-driver ;; esac
+
 # The folders of NVIDIA's Python packages are others in each major.
 must_pass sh "$here/../cmake_modules/rpath.sh" "$work/rpath"
 echo "covered: CUDA $version$lto"
