@@ -6,6 +6,7 @@
   archives CUDEPLOY CUOBJDUMP-FOLDER FOLDER OLDER-TABLE FILES/JUDGE  the static libraries of an older toolkit
   newest CUDEPLOY CUOBJDUMP-FOLDER NVCC-FOLDER TILEIRAS-FOLDER   concatenated and tile images, relocatable ones too
   resources CUDEPLOY CUOBJDUMP-FOLDER NVCC                   kernels, registers and shared memory of compiled cubins
+  kernels CUDEPLOY CUOBJDUMP-FOLDER LIBRARY-FOLDER           the same of the libraries of a toolkit
 
 Where the two must differ, TABLE says so: one line per file, kind, architecture, how many more images cudeploy
 lists, and why. A difference without a line fails, and so does a line without a difference. OLDER-TABLE has two versions
@@ -338,8 +339,48 @@ def resources(cudeploy, cuobjdump_folder, nvcc):
     return wrong
 
 
+# Whose kernels are compared one by one: libraries of a few thousand to tens of thousands each, all of them kernels.
+# (Of libnccl, which is linked from relocatable code, the lister also gives device functions, and of libcufft nothing.)
+MEASURED = ("libcublas.so", "libcudnn_ops.so", "libcurand.so", "libcusolver.so", "libcusolverMg.so", "libcusparse.so")
+
+
+def kernels(cudeploy, cuobjdump_folder, library_folder):
+    cuobjdump = cuobjdump_in(cuobjdump_folder)
+    libraries = [path for path in sorted(Path(library_folder).glob("*.so")) if path.name in MEASURED]
+    if not libraries:
+        skip(f"{library_folder} has none of {', '.join(MEASURED)}")
+    wrong, compared = [], 0
+    for library in libraries:
+        text = subprocess.run([cuobjdump, "--dump-resource-usage", library], capture_output=True, text=True, check=True).stdout
+        theirs, architecture, name = Counter(), None, None
+        for line in text.splitlines():
+            if match := re.match(r"arch = (\S+)", line):
+                architecture = match[1]
+            elif match := re.match(r" Function (\S+):", line):
+                name = match[1]
+            elif match := re.match(r"  REG:(\d+) STACK:\d+ SHARED:(\d+)", line):
+                theirs[architecture, name, int(match[1]), int(match[2])] += 1
+        ours = Counter()
+        for record in inspect(cudeploy, "--kernels", library):
+            for container in record["fat_binaries"]:
+                if container["section"] != ".nv_fatbin":  # elsewhere the lister does not look
+                    continue
+                for image in container["images"]:
+                    for kernel in image.get("kernels", []) if image["kind"] == "cubin" else []:
+                        ours[f"sm_{image['arch']}{image['variant']}", kernel["name"], kernel["registers"],
+                             kernel["shared_bytes"]] += 1
+        for said, by, more in ((ours - theirs, "cudeploy", ours), (theirs - ours, "cuobjdump", theirs)):
+            if said:
+                wrong.append(f"{library.name}: only {by} says {sum(said.values())} of {sum(more.values())}, as {next(iter(said))}")
+        print(f"{library.name}: {sum(theirs.values())} kernels")
+        compared += sum(theirs.values())
+    if compared < 1000:
+        wrong.append(f"only {compared} kernels were compared; a toolkit has thousands")
+    return wrong
+
+
 def main():
-    cases = {"places": places, "libraries": compare, "archives": archives, "newest": newest, "resources": resources}
+    cases = {"kernels": kernels, "places": places, "libraries": compare, "archives": archives, "newest": newest, "resources": resources}
     wrong = cases[sys.argv[1]](*sys.argv[2:])
     print("\n".join(wrong))
     sys.exit(1 if wrong else 0)
