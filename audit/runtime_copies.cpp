@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <set>
 #include <string_view>
 
@@ -73,6 +74,7 @@ static_assert(std::all_of(kNeedles.begin(), kNeedles.end(),
                           [](const Needle& needle) { return needle.text.size() <= longest_needle; }));
 
 constexpr std::size_t kBlock = 256 << 10;
+constexpr std::uint64_t kRelaPiece = 16384 * sizeof(Elf64_Rela);
 
 /// The file offset of `address`, with the bytes that follow in the same part.
 Extent at_address(const MemoryView& view, std::uint64_t address) {
@@ -228,12 +230,26 @@ MemoryView linked_view(const Bytes& bytes, const ElfLayout& layout) {
   if (table && size) {
     Extent where = layout.at_address(*table, *size);
     std::uint32_t relative = layout.machine == EM_AARCH64 ? R_AARCH64_RELATIVE : R_X86_64_RELATIVE;
-    view.relocations = [&bytes, where, relative](AddressRange slots, AddressRange targets, const auto& each) {
-      for_each_rela(bytes, where, [&](const Elf64_Rela& rela) {
-        const auto target = static_cast<std::uint64_t>(rela.r_addend);
-        if (slots.holds(rela.r_offset) && targets.holds(target) && ELF64_R_TYPE(rela.r_info) == relative)
-          each(rela.r_offset, target);
-      });
+    // Once a piece of the table was read, it is known which slots it has: who asks for few reads few pieces.
+    struct Piece {
+      Extent where;
+      AddressRange slots;
+    };
+    auto pieces = std::make_shared<std::vector<Piece>>();
+    for (std::uint64_t at = 0; at < where.size; at += kRelaPiece)
+      pieces->push_back({{where.offset + at, std::min(kRelaPiece, where.size - at)}, {}});
+    view.relocations = [&bytes, pieces, relative](AddressRange slots, AddressRange targets, const auto& each) {
+      for (Piece& piece : *pieces) {
+        if (!piece.slots.meets(slots)) continue;
+        AddressRange seen{std::numeric_limits<std::uint64_t>::max(), 0};
+        for_each_rela(bytes, piece.where, [&](const Elf64_Rela& rela) {
+          seen = {std::min(seen.first, rela.r_offset), std::max(seen.last, rela.r_offset)};
+          const auto target = static_cast<std::uint64_t>(rela.r_addend);
+          if (slots.holds(rela.r_offset) && targets.holds(target) && ELF64_R_TYPE(rela.r_info) == relative)
+            each(rela.r_offset, target);
+        });
+        piece.slots = seen;
+      }
     };
   }
   return view;

@@ -32,6 +32,7 @@ struct AddressRange {
   std::uint64_t last = std::numeric_limits<std::uint64_t>::max();
 
   bool holds(std::uint64_t address) const { return first <= address && address <= last; }
+  bool meets(AddressRange other) const { return first <= other.last && other.first <= last; }
 };
 
 /// What the search needs to know of a file of any format: what lies at an address, and where pointers go.
