@@ -149,33 +149,56 @@ bool is_cubin_magic(const std::byte* at) {
   return std::memcmp(at, ident.data(), ident.size()) == 0 && (at[7] == std::byte{0x33} || at[7] == std::byte{0x41});
 }
 
-/// Position of the first magic that lies wholly in `data`, or its size. Two bytes decide for 64 positions at a
-/// time, since most data is no magic; compilers make vector instructions of it.
-std::size_t find_magic(std::span<const std::byte> data, bool cubins) {
+/// Whether a magic may begin in the 64 bytes at `data`: two of its bytes decide, since most data is no magic. Compilers
+/// make vector instructions of it; in `Lanes` of 32 bytes it takes half as many.
+template <typename Lanes>
+[[gnu::always_inline]] inline bool may_begin(const std::byte* data) {
+  Lanes any{};
+  for (std::size_t i = 0; i < 64; i += sizeof(Lanes)) {
+    Lanes first, second;
+    std::memcpy(&first, data + i, sizeof first);
+    std::memcpy(&second, data + i + 1, sizeof second);
+    any |= ((first == 0x50) & (second == 0xED)) | ((first == 0x7f) & (second == 'E'));
+  }
+  std::array<std::uint64_t, sizeof(Lanes) / 8> words;
+  std::memcpy(words.data(), &any, sizeof any);
+  std::uint64_t all = 0;
+  for (const std::uint64_t word : words) all |= word;
+  return all != 0;
+}
+
+/// The first multiple of 64 where a magic may begin, or the first that has no 65 bytes behind it.
+template <typename Lanes>
+[[gnu::always_inline]] inline std::size_t skip(std::span<const std::byte> data) {
+  std::size_t at = 0;
+  while (at + 65 <= data.size() && !may_begin<Lanes>(data.data() + at)) at += 64;
+  return at;
+}
+
+#if defined(__x86_64__)
+[[gnu::target("avx2")]] std::size_t skip_by_32(std::span<const std::byte> data) {
+  using Lanes __attribute__((vector_size(32))) = unsigned char;
+  return skip<Lanes>(data);
+}
+#endif
+
+std::size_t skip(std::span<const std::byte> data) {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2")) return skip_by_32(data);
+#endif
   using Lanes __attribute__((vector_size(16))) = unsigned char;
+  return skip<Lanes>(data);
+}
+
+/// Position of the first magic that lies wholly in `data`, or its size.
+std::size_t find_magic(std::span<const std::byte> data, bool cubins) {
   if (data.size() < magic_size) return data.size();
   const std::size_t end = data.size() - magic_size + 1;
-  std::size_t at = 0;
-  auto matches = [&](std::size_t i) {
-    return is_container_magic(data.data() + i) || (cubins && is_cubin_magic(data.data() + i));
-  };
-  auto candidates = [&](std::size_t i) -> Lanes {
-    Lanes first, second;
-    std::memcpy(&first, data.data() + i, sizeof first);
-    std::memcpy(&second, data.data() + i + 1, sizeof second);
-    return ((first == 0x50) & (second == 0xED)) | ((first == 0x7f) & (second == 'E'));
-  };
-  for (; at + 65 <= data.size() && at + 64 <= end; at += 64) {
-    const Lanes any = candidates(at) | candidates(at + 16) | candidates(at + 32) | candidates(at + 48);
-    std::uint64_t halves[2];
-    std::memcpy(halves, &any, sizeof halves);
-    if ((halves[0] | halves[1]) == 0) continue;
-    for (std::size_t i = at; i < at + 64; ++i) {
-      if (matches(i)) return i;
+  for (std::size_t at = 0; at < end;) {
+    at += skip(data.subspan(at));
+    for (const std::size_t last = std::min(at + 64, end); at < last; ++at) {
+      if (is_container_magic(data.data() + at) || (cubins && is_cubin_magic(data.data() + at))) return at;
     }
-  }
-  for (; at < end; ++at) {
-    if (matches(at)) return at;
   }
   return data.size();
 }
