@@ -19,6 +19,7 @@ constexpr std::string_view kNvrtc =
     "dlopen seen with LD_DEBUG=libs, error 7 without it: CUDA 13.0.88; same text in 11.8.89, 12.4.127, 13.5.37";
 constexpr std::string_view kNvrtcWindows = "texts in nvrtc64_120_0.dll of CUDA 12.9.86, nvrtc64_130_0.dll of 13.5.37";
 constexpr std::string_view kCudnnShim = "dlopen seen with LD_DEBUG=libs: cuDNN 9.19";
+constexpr std::string_view kCudnnWindows = "texts in cudnn64_9.dll of the wheel ctranslate2 4.8.5 for Windows";
 constexpr std::string_view kCudnnGraph =
     "texts in libcudnn_graph 9.19; cuDNN documentation, library configuration: the default takes all; "
     "pytorch/pytorch#185512 (engines_tensor_ir)";
@@ -38,6 +39,7 @@ constexpr Row kRows[] = {
     {"libnvrtc.alt", "libnvrtc-builtins.alt.so.", "", true, "every compilation", kNvrtc},
     {"nvrtc", "nvrtc-builtins", ".dll", true, "every compilation", kNvrtcWindows},
     {"libcudnn", "libcudnn_", ".so", true, "the functions of that part", kCudnnShim},
+    {"cudnn", "cudnn_", ".dll", true, "the functions of that part", kCudnnWindows},
     {"libcudnn_graph", "libcudnn_", ".so", true, "running a graph", kCudnnGraph},
     {"libcudnn_engines_precompiled", "libcublasLt.so.", "", false, "some matrix and convolution engines", kCudnnOthers},
     {"libcudnn_engines_precompiled", "libnvrtc.so.", "", false, "engines compiled at run time", kCudnnOthers},

@@ -113,7 +113,8 @@ constinit const Rule companion_missing = {
     .source =
         "dlopen(3) (a RUNPATH counts for its owner only); NVRTC and cuDNN as their files and LD_DEBUG tell; "
         "NVIDIA/cuda-quantum#1601; PaddlePaddle/Paddle#77287; pytorch/pytorch#167614, #52365 (renamed), #185512 "
-        "(cuDNN); NixOS/nixpkgs#225240; nanoporetech/dorado#1319; NVIDIA/numba-cuda#196.",
+        "(cuDNN); NixOS/nixpkgs#225240; wheel ctranslate2 4.8.5 for Windows (cuDNN); nanoporetech/dorado#1319; "
+        "NVIDIA/numba-cuda#196.",
     .check = check,
 };
 

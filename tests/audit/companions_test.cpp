@@ -39,6 +39,8 @@ TEST(Companions, TakeTheVersionFromTheFile) {
 TEST(Companions, GiveThePartsOfCudnnItsMajor) {
   EXPECT_EQ(opened("libcudnn.so.9", "libcudnn", {"libcudnn_ops.so", "libcudnn_adv.so", "libcudnn_", "libcudnn_x.so.9"}),
             "libcudnn_adv.so.9! libcudnn_ops.so.9! ");
+  EXPECT_EQ(opened("cudnn64_9.dll", "cudnn", {"cudnn_ops64_9.dll", "cudnn_graph64_9.dll", "cudnn_OpsVersion.dll"}),
+            "cudnn_graph64_9.dll! cudnn_ops64_9.dll! ");
   // A part that is newer than the table, and the library itself.
   EXPECT_EQ(opened("libcudnn_graph.so.9.30.1", "libcudnn_graph",
                    {"libcudnn_graph.so", "libcudnn_engines_tensor_ir.so", "libcudnn_engines_tensor_ir.so"}),
