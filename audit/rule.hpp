@@ -29,6 +29,9 @@ struct Subject {
   /// Stage link: the search path that the installed file will have, split at ':'; null where none was given.
   const std::optional<std::vector<std::string>>& install_rpath;
   const Closure& closure;  ///< of the bundle
+  /// What the rule's take_part told of the bundle, and whether the file is among them.
+  const std::vector<const FileRecord*>& together;
+  bool takes_part = false;
 };
 
 /// One thing that is wrong with one file.
@@ -63,6 +66,9 @@ struct Rule {
   std::string_view fix;      ///< what to do
   std::string_view source;   ///< documents and public reports behind it
   Verdict (*check)(const Subject&);
+  /// For rules about files in company: those of a bundle that share one finding, in its order. Asked once per bundle,
+  /// since each file's verdict depends on all of them; null for other rules.
+  std::vector<const FileRecord*> (*take_part)(const Bundle&, const Closure&) = nullptr;
 };
 
 struct Finding {

@@ -60,11 +60,17 @@ Judgement judge(std::span<const Bundle> bundles, const Policy& policy, Stage sta
   Judgement result;
   for (const Bundle& bundle : bundles) {
     const Closure closure = close_over(bundle, policy);
-    for (const FileRecord* file : bundle.files) {
-      const Subject subject{*file, bundle, policy, stage, install_rpath, closure};
-      for (const Rule& rule : all_rules()) {
-        const Severity severity = severity_of(rule, policy);
+    for (const Rule& rule : all_rules()) {
+      const Severity severity = severity_of(rule, policy);
+      std::vector<const FileRecord*> together;
+      if (rule.take_part && severity != Severity::off && stage == Stage::package)
+        together = rule.take_part(bundle, closure);
+      auto next = together.begin();
+      for (const FileRecord* file : bundle.files) {
+        const bool takes_part = next != together.end() && *next == file;
+        next += takes_part;
         const std::string kept = kept_from(rule, *file, severity, stage);
+        const Subject subject{*file, bundle, policy, stage, install_rpath, closure, together, takes_part};
         Verdict verdict = kept.empty() ? rule.check(subject) : Verdict::not_applicable(kept);
         result.verdicts.push_back({file->path, &rule, verdict.outcome, std::move(verdict.reason)});
         for (Evidence& evidence : verdict.evidence)

@@ -107,15 +107,23 @@ std::vector<int> majors_of(const FileRecord& file, const RuntimeCopy& copy) {
 
 bool is_vendor_file(const FileRecord& file) { return file.vendor.has_value(); }
 
-bool may_meet(const FileRecord& a, const FileRecord& b) {
-  if (a.format != b.format || a.machine != b.machine) return false;
-  if (is_executable(a) && is_executable(b)) return false;
-  const std::string_view name = file_name(a.path), other = file_name(b.path);
-  if (without_build_tags(name) != without_build_tags(other)) return true;
-  if (name != other) return false;
+Meeting::Meeting(const FileRecord& file)
+    : file_(&file),
+      name_(file_name(file.path)),
+      executable_(cudeploy::is_executable(file)),
+      path_of_any_build_(without_build_tags(file.path)),
+      name_of_any_build_(without_build_tags(name_)) {}
+
+bool Meeting::may_meet(const Meeting& other) const {
+  if (file_->format != other.file_->format || file_->machine != other.file_->machine) return false;
+  if (executable_ && other.executable_) return false;
+  if (name_of_any_build_ != other.name_of_any_build_) return true;
+  if (name_ != other.name_) return false;
   // One name in two folders: builds for several CUDA versions lie in folders of their own.
-  return a.path == b.path || without_build_tags(a.path) != without_build_tags(b.path);
+  return file_->path == other.file_->path || path_of_any_build_ != other.path_of_any_build_;
 }
+
+bool may_meet(const FileRecord& a, const FileRecord& b) { return Meeting(a).may_meet(Meeting(b)); }
 
 std::string short_list(const std::vector<std::string>& names) {
   constexpr std::size_t most = 3;

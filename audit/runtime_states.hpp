@@ -37,6 +37,20 @@ bool is_vendor_file(const FileRecord& file);
 /// Whether both can be in one process, as far as names and types tell.
 bool may_meet(const FileRecord& a, const FileRecord& b);
 
+/// What that depends on, for who asks about many: reading it from the names takes longest.
+class Meeting {
+ public:
+  explicit Meeting(const FileRecord& file);
+  bool may_meet(const Meeting& other) const;
+  bool is_executable() const { return executable_; }
+
+ private:
+  const FileRecord* file_;
+  std::string_view name_;  // in its path
+  bool executable_;
+  std::string path_of_any_build_, name_of_any_build_;
+};
+
 /// "a.so, b.so, c.so and 8 more": at most three names.
 std::string short_list(const std::vector<std::string>& names);
 

@@ -23,15 +23,22 @@ std::size_t private_copies(const FileRecord& file) {
                     [](const RuntimeCopy& copy) { return state_of(copy) == RuntimeState::private_copy; }));
 }
 
-bool takes_part(const FileRecord& file) {
-  return is_loadable(file) && !is_vendor_file(file) && private_copies(file) > 0;
-}
-
-/// Has a private copy, and so has another file that it can meet.
-bool is_duplicate(const FileRecord& file, const Bundle& bundle) {
-  return takes_part(file) && std::any_of(bundle.files.begin(), bundle.files.end(), [&](const FileRecord* other) {
-           return other != &file && takes_part(*other) && may_meet(file, *other);
-         });
+/// Those with a private copy where another file that they can meet has one.
+std::vector<const FileRecord*> take_part(const Bundle& bundle, const Closure&) {
+  std::vector<const FileRecord*> with_copy, together;
+  std::vector<Meeting> meetings;
+  for (const FileRecord* file : bundle.files)
+    if (is_loadable(*file) && !is_vendor_file(*file) && private_copies(*file) > 0) {
+      with_copy.push_back(file);
+      meetings.emplace_back(*file);
+    }
+  for (std::size_t i = 0; i < meetings.size(); ++i)
+    for (std::size_t other = 0; other < meetings.size(); ++other)
+      if (other != i && meetings[i].may_meet(meetings[other])) {
+        together.push_back(with_copy[i]);
+        break;
+      }
+  return together;
 }
 
 Verdict check(const Subject& subject) {
@@ -46,22 +53,18 @@ Verdict check(const Subject& subject) {
   std::vector<Evidence> evidence;
   if (own > 1) evidence.push_back({fmt::format("{} private CUDA runtimes in one file", own), hint(file), {}});
 
-  if (subject.stage == Stage::package && is_duplicate(file, subject.bundle)) {
-    const auto& files = subject.bundle.files;
-    const auto first = std::find_if(files.begin(), files.end(),
-                                    [&](const FileRecord* other) { return is_duplicate(*other, subject.bundle); });
-    if (*first != &file) {
-      Verdict verdict = Verdict::flagged_with((*first)->path);
+  if (subject.takes_part) {
+    if (subject.together.front() != &file) {
+      Verdict verdict = Verdict::flagged_with(subject.together.front()->path);
       verdict.evidence = std::move(evidence);
       return verdict;
     }
     std::vector<std::string> all;
     std::size_t copies = 0;
-    for (const FileRecord* other : files)
-      if (is_duplicate(*other, subject.bundle)) {
-        all.push_back(other->path);
-        copies += private_copies(*other);
-      }
+    for (const FileRecord* other : subject.together) {
+      all.push_back(other->path);
+      copies += private_copies(*other);
+    }
     evidence.push_back({fmt::format("{} private CUDA runtimes can meet in one process, each with its own state: {}",
                                     copies, short_list(all)),
                         hint(file),
@@ -98,6 +101,7 @@ constinit const Rule duplicate_runtime = {
         "rapidsai/build-planning#235; NVIDIA/nccl#658 (NVIDIA's own copies); wheels gpu4pyscf 1.9.2 (11 copies), "
         "CuPy 12x/13x (5).",
     .check = check,
+    .take_part = take_part,
 };
 
 }  // namespace cudeploy::rules

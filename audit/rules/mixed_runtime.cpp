@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "closure.hpp"
 #include "rule.hpp"
@@ -83,40 +84,86 @@ bool differ(const Use& a, const Use& b) {
   return a.state != RuntimeState::private_copy && a.major && b.major && *a.major != *b.major;
 }
 
-/// Whether some process loads both, by what the files themselves need.
-bool linked_together(const Closure& closure, const FileRecord& a, const FileRecord& b) {
-  const auto of_a = closure.occurrences.find(&a), of_b = closure.occurrences.find(&b);
-  if (of_a == closure.occurrences.end() || of_b == closure.occurrences.end()) return false;
-  auto one = of_a->second.begin(), other = of_b->second.begin();  // both in the order of processes
-  while (one != of_a->second.end() && other != of_b->second.end()) {
-    if (one->process == other->process) return true;
-    ++(one->process < other->process ? one : other);
+/// A file that works with a runtime. Files with the same uses are told apart by nothing else here.
+struct User {
+  const FileRecord* file;
+  std::size_t uses;  ///< index of its uses
+  bool vendor;
+  Meeting meeting;
+  bool is_mixed = false;
+};
+
+/// Which uses may not be in one process.
+class Clashes {
+ public:
+  std::size_t index_of(const std::set<Use>& uses) {
+    const auto [known, fresh] = indices_.try_emplace(uses, all_.size());
+    if (fresh) all_.push_back(&known->first);
+    return known->second;
   }
-  return false;
+
+  /// Whether two files with these uses clash where uses of one kind matter (two majors, two names), or of two kinds.
+  bool clash(std::size_t a, std::size_t b, bool one_kind_matters, bool two_kinds_matter) {
+    const auto [known, fresh] = pairs_.try_emplace({std::min(a, b), std::max(a, b)});
+    auto& [one_kind, two_kinds] = known->second;
+    if (fresh)
+      for (const Use& one : *all_[a])
+        for (const Use& other : *all_[b])
+          if (differ(one, other)) (one.state == other.state ? one_kind : two_kinds) = true;
+    return (one_kind && one_kind_matters) || (two_kinds && two_kinds_matter);
+  }
+
+ private:
+  std::map<std::set<Use>, std::size_t> indices_;
+  std::vector<const std::set<Use>*> all_;
+  std::map<std::pair<std::size_t, std::size_t>, std::pair<bool, bool>> pairs_;
+};
+
+/// Those that some process loads together, by what the files themselves need. NVIDIA's own private copies are by
+/// design. Two majors of the shared runtime are not, whoever needs them.
+void mark_linked(std::vector<User>& users, const Closure& closure, Clashes& clashes) {
+  std::map<std::size_t, std::vector<User*>> by_process;
+  for (User& user : users)
+    if (const auto found = closure.occurrences.find(user.file); found != closure.occurrences.end())
+      for (const Occurrence& occurrence : found->second) {
+        auto& loaded = by_process[occurrence.process];
+        if (loaded.empty() || loaded.back() != &user) loaded.push_back(&user);
+      }
+  for (const auto& [process, loaded] : by_process)
+    for (std::size_t i = 0; i < loaded.size(); ++i)
+      for (std::size_t k = 0; k < loaded.size() && !loaded[i]->is_mixed; ++k) {
+        User &a = *loaded[i], &b = *loaded[k];
+        if (i == k || a.file->machine != b.file->machine ||
+            !clashes.clash(a.uses, b.uses, true, !a.vendor && !b.vendor))
+          continue;
+        a.is_mixed = b.is_mixed = true;
+      }
 }
 
-bool clash(const FileRecord& a, const FileRecord& b, const Subject& subject) {
-  if (a.format != b.format || a.machine != b.machine) return false;
-  const Closure& closure = subject.closure;
-  // NVIDIA's own private copies are by design. Two majors of the shared runtime are not, whoever needs them; but
-  // libraries for different majors that nothing links together are alternatives.
-  const bool vendor = is_vendor_file(a) || is_vendor_file(b);
-  const bool linked = linked_together(closure, a, b), meet = !vendor && may_meet(a, b);
-  const bool one_kind_matters = linked || (meet && (is_executable(a) || is_executable(b)));
-  const bool two_kinds_matter = meet || (!vendor && linked);
-  if (!one_kind_matters && !two_kinds_matter) return false;
-  const std::set<Use> uses_a = uses_of(a, closure), uses_b = uses_of(b, closure);
-  for (const Use& one : uses_a)
-    for (const Use& other : uses_b)
-      if (differ(one, other) && (one.state == other.state ? one_kind_matters : two_kinds_matter)) return true;
-  return false;
+/// Those that a program may load together. Libraries for different majors that nothing links together are
+/// alternatives.
+void mark_met(std::vector<User>& users, Clashes& clashes) {
+  for (User& a : users)
+    for (User& b : users) {
+      if (a.is_mixed) break;
+      if (&a == &b || a.vendor || b.vendor || !a.meeting.may_meet(b.meeting)) continue;
+      const bool program = a.meeting.is_executable() || b.meeting.is_executable();
+      if (clashes.clash(a.uses, b.uses, program, true)) a.is_mixed = b.is_mixed = true;
+    }
 }
 
-bool is_mixed(const FileRecord& file, const Subject& subject) {
-  if (uses_of(file, subject.closure).empty()) return false;
-  return std::any_of(subject.bundle.files.begin(), subject.bundle.files.end(), [&](const FileRecord* other) {
-    return other != &file && !other->runtime_copies.empty() && clash(file, *other, subject);
-  });
+std::vector<const FileRecord*> take_part(const Bundle& bundle, const Closure& closure) {
+  std::vector<User> users;
+  Clashes clashes;
+  for (const FileRecord* file : bundle.files)
+    if (const std::set<Use> uses = uses_of(*file, closure); !uses.empty())
+      users.push_back({file, clashes.index_of(uses), is_vendor_file(*file), Meeting(*file)});
+  mark_linked(users, closure, clashes);
+  mark_met(users, clashes);
+  std::vector<const FileRecord*> together;
+  for (const User& user : users)
+    if (user.is_mixed) together.push_back(user.file);
+  return together;
 }
 
 std::string list_of_uses(const std::map<std::string, std::vector<std::string>>& by_use) {
@@ -142,22 +189,18 @@ Verdict check(const Subject& subject) {
           break;
         }
 
-  if (subject.stage == Stage::package && is_mixed(file, subject)) {
-    const auto& files = subject.bundle.files;
-    const auto first =
-        std::find_if(files.begin(), files.end(), [&](const FileRecord* other) { return is_mixed(*other, subject); });
-    if (*first != &file) {
-      Verdict verdict = Verdict::flagged_with((*first)->path);
+  if (subject.takes_part) {
+    if (subject.together.front() != &file) {
+      Verdict verdict = Verdict::flagged_with(subject.together.front()->path);
       verdict.evidence = std::move(evidence);
       return verdict;
     }
     std::map<std::string, std::vector<std::string>> by_use;
     std::vector<std::string> related;
-    for (const FileRecord* other : files)
-      if (is_mixed(*other, subject)) {
-        if (other != &file) related.push_back(other->path);
-        for (const Use& use : uses_of(*other, subject.closure)) by_use[describe(use)].push_back(other->path);
-      }
+    for (const FileRecord* other : subject.together) {
+      if (other != &file) related.push_back(other->path);
+      for (const Use& use : uses_of(*other, subject.closure)) by_use[describe(use)].push_back(other->path);
+    }
     evidence.push_back(
         {"different CUDA runtimes can meet in one process: " + list_of_uses(by_use), hint(file), std::move(related)});
   }
@@ -192,6 +235,7 @@ constinit const Rule mixed_runtime = {
         "NVIDIA/Fuser#940; vllm-project/vllm#43435; NVIDIA/cuda-quantum#4236; wheels transformer_engine_cu12 2.20.2 "
         "and k2 1.23.4.",
     .check = check,
+    .take_part = take_part,
 };
 
 }  // namespace cudeploy::rules

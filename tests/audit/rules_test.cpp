@@ -1,5 +1,6 @@
 // Every rule is held to cases: records as they would come from the readers, and the exact verdict for each file.
 // The completeness tests make sure that no rule is without them and that all words are kept true.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -103,6 +104,35 @@ nlohmann::json outcome_of(const Judgement& judgement, const Rule* rule, const st
     return messages;
   }
   return "no verdict";
+}
+
+/// As many libraries as a hostile package may hold, each of which asks who else has a runtime. A verdict that looked
+/// for the first of them again and again would take minutes: the time limit of the test tells.
+TEST(RulesAboutCompany, AskOncePerBundle) {
+  constexpr std::size_t count = 4000;
+  for (const auto& [rule, kinds] :
+       {std::pair("duplicate-runtime", std::vector{"private-static 13.0"}),
+        std::pair("mixed-runtime", std::vector{"private-static 13.0", "unified 13.0 generation=13_1"})}) {
+    std::vector<FileRecord> files;
+    // The first half are programs of another machine, which never meet anybody. Of the others, builds of one library,
+    // each meets nobody but the last two.
+    for (std::size_t i = 0; i < count; ++i) {
+      const char* name = i < count / 2 ? "a" : i + 2 < count ? "lib_cuda" : "z";
+      files.push_back(short_file(fmt::format("d/{}{:05}", name, i), {}));
+      files.back().type = i < count / 2 ? "executable" : "shared";
+      files.back().machine = i < count / 2 ? "aarch64" : "x86_64";
+      files.back().runtime_copies.push_back(short_runtime(kinds[i % kinds.size()]));
+    }
+    Bundle bundle;
+    for (const FileRecord& file : files) bundle.files.push_back(&file);
+    Policy policy;
+    for (const Rule& other : all_rules())
+      if (other.name != rule) policy.severity[std::string(other.name)] = Severity::off;
+    const Judgement judgement = judge({&bundle, 1}, policy, Stage::package, {});
+    ASSERT_EQ(judgement.findings.size(), 1u) << rule;
+    EXPECT_EQ(judgement.findings[0].path, files[count / 2].path);
+    EXPECT_EQ(judgement.findings[0].evidence.related.size(), count / 2 - 1);
+  }
 }
 
 class RuleCases : public testing::TestWithParam<fs::path> {};
