@@ -33,7 +33,8 @@ state would keep the last registration for both.
 
 The compiler's default is turned off (CUDA_RUNTIME_LIBRARY None), so that exactly one runtime is linked. Compiler, headers and
 runtime must be of one toolkit, else this stops with all paths. Targets that are linked together must agree: unified, shared
-and static do not mix, and the message names both. A second call with the same values does nothing.
+and static do not mix, and the message names both; CUDA targets of the project that no function was called on are asked too,
+and ``CUDA::cudart`` beside another runtime is refused. A second call with the same values does nothing.
 
 A static library hands its runtime on to what links it, also through install(EXPORT), by the names ``cudeploy::runtime``,
 ``cudeploy::runtime_shared`` and ``cudeploy::runtime_static``: the package file of such a library says

@@ -112,6 +112,28 @@ refused 'cudeploy_link_runtime(app unified) && cudeploy_link_runtime(plain share
 # shellcheck disable=SC2016
 refused 'add_library(own SHARED "${CMAKE_BINARY_DIR}/empty.cu") && target_link_libraries(app PRIVATE own) && cudeploy_target(app)' \
   'app has the unified CUDA runtime and links own, which has the static one' 'cudeploy_link_runtime(own unified)'
+# Nor is a CUDA program: it has a private one. A static library makes its link a unified one, a C++ program has none.
+# shellcheck disable=SC2016
+{
+  own='add_library(used SHARED "${CMAKE_BINARY_DIR}/empty.cu") && cudeploy_link_runtime(used unified) && target_link_libraries(app PRIVATE used)'
+  refused "$own" 'app has the static CUDA runtime and links used, which has the unified one' \
+    'no function of cudeploy was called on app: cudeploy_link_runtime(app unified)'
+  refused "$own"' && set_target_properties(app PROPERTIES CUDA_RUNTIME_LIBRARY Shared)' 'app has the shared CUDA runtime and links used'
+  accepted "$own"' && set_target_properties(app PROPERTIES CUDA_RUNTIME_LIBRARY None)'
+  accepted 'cudeploy_link_runtime(plain unified) && target_link_libraries(app PRIVATE plain)'
+  # The same runtimes by FindCUDAToolkit's names.
+  found='find_package(CUDAToolkit REQUIRED) && cudeploy_link_runtime(app unified) && '
+  refused "$found"'target_link_libraries(app PRIVATE CUDA::cudart)' 'app has the unified CUDA runtime and links CUDA::cudart, which has the shared one' \
+    'take CUDA::cudart out of what app links'
+  refused "$found"'target_link_libraries(plain PUBLIC CUDA::cudart) && target_link_libraries(app PRIVATE plain)' \
+    'take CUDA::cudart out of what plain links'
+  accepted "$found"'target_link_libraries(app PRIVATE CUDA::cudart_static)'
+  refused "$found"'file(WRITE "${CMAKE_BINARY_DIR}/x.cpp" "") && add_library(x SHARED "${CMAKE_BINARY_DIR}/x.cpp") &&
+    target_link_libraries(x PRIVATE CUDA::cudart_static) && target_link_libraries(app PRIVATE x)' \
+    'app has the unified CUDA runtime and links CUDA::cudart_static, which has the static one' 'take CUDA::cudart_static out of what x links'
+  refused 'find_package(CUDAToolkit REQUIRED) && cudeploy_link_runtime(app shared) && target_link_libraries(app PRIVATE CUDA::cudart_static)' \
+    'app has the shared CUDA runtime and links CUDA::cudart_static'
+}
 
 # What a function was told before cudeploy_target stays, where cudeploy_target says nothing about it.
 # shellcheck disable=SC2016

@@ -23,9 +23,22 @@ add_executable(by_call "${CMAKE_BINARY_DIR}/main.cu")
 cudeploy_audit(by_call GPUS 80 POLICY "${CMAKE_BINARY_DIR}/policy.toml")
 cudeploy_target(by_call GPUS 80)
 cudeploy_package(TARGETS by_policy GENERATORS TGZ POLICY "${CMAKE_BINARY_DIR}/policy.toml")
+# Each of them ends up with one runtime, a unified one, though nobody says so of the first, and the second has it twice.
+find_package(CUDAToolkit REQUIRED)
+add_library(unified STATIC "${CMAKE_BINARY_DIR}/main.cu")
+cudeploy_link_runtime(unified unified)
+add_executable(by_library "${CMAKE_BINARY_DIR}/main.cu")
+target_link_libraries(by_library PRIVATE unified)
+add_executable(by_hand "${CMAKE_BINARY_DIR}/main.cu")
+target_link_libraries(by_hand PRIVATE CUDA::cudart_static)
+cudeploy_link_runtime(by_hand unified)
 LISTS
 must_pass configure "$work/wanted" "$work/wanted/build"
-must_pass cmake --build "$work/wanted/build" --target by_call_audit
+must_pass cmake --build "$work/wanted/build" --target by_call_audit by_library by_hand
+for program in by_library by_hand; do
+  must_pass "$CUDEPLOY_PREFIX/bin/cudeploy" inspect --format json "$work/wanted/build/$program"
+  same "runtimes of $program" "$(sed -n 's/^.*"kind": "\(private-static\|unified\|needs-shared\)".*$/\1/p' "$log")" unified
+done
 must_fail cmake --build "$work/wanted/build" --target by_policy_audit
 output_has 'nothing for 7.5 (Turing)'
 must_fail sh -c "cd '$work/wanted/build' && cpack"

@@ -89,6 +89,13 @@ if other=$(sh "$CUDEPLOY_SOURCE/tests/real_parts.sh" cudart-13.5); then
   must_fail configure "$here/breaking" "$build" -DCUDA_cudart_static_LIBRARY="$archive"
   output_has toolkit-mixed "$archive" "$CUDEPLOY_TOOLKIT" 'runtime 13.5' 'hint:'
   no_package "$build"
+  # The shared one of the compiler's toolkit is taken, unless somebody names another.
+  rm -rf "$build"
+  must_pass configure "$here/breaking" "$build" -DCASE=shared
+  library=$(find "$other" -name 'libcudart.so.*')
+  must_fail configure "$here/breaking" "$build" -DCASE=shared -DCUDA_cudart_LIBRARY="$library"
+  output_has toolkit-mixed "$library" "$CUDEPLOY_TOOLKIT" 'runtime 13.5' 'hint:'
+  no_package "$build"
 else
   echo "not tried: toolkit-mixed"
 fi
