@@ -5,10 +5,12 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -94,6 +96,23 @@ TEST(Worker, OneWorkerReadsManyFiles) {
       all, [](const Task& task, Sink& sink) { tell(task.path, sink, std::to_string(getpid())); }, limits(1));
   EXPECT_EQ(readings[0].files[0].type, readings[2].files[0].type);
   EXPECT_NE(readings[0].files[0].type, std::to_string(getpid()));
+}
+
+TEST(Worker, SeveralFilesAreReadAtOnce) {
+  void* shared = mmap(nullptr, sizeof(std::atomic<int>), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(shared, MAP_FAILED);
+  auto* begun = new (shared) std::atomic<int>(0);
+  auto all = tasks({"a", "b"});
+  auto readings = read_in_workers(
+      all,
+      [&](const Task& task, Sink& sink) {
+        ++*begun;
+        for (int left = 1000; *begun < 2 && left > 0; --left) usleep(10'000);
+        tell(task.path, sink, *begun == 2 ? "together" : "alone");
+      },
+      limits(2));
+  for (const Reading& reading : readings) EXPECT_EQ(reading.files[0].type, "together");
+  munmap(shared, sizeof(std::atomic<int>));
 }
 
 TEST(Worker, ASignalIsAProblemOfTheFileThatWasRead) {
