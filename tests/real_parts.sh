@@ -21,6 +21,7 @@
 #   cmake-<x.y>         CMake of the Python index (3.24, 4.4), cmake/data/bin/cmake
 #   wheel-tools         wheels of scikit-build-core, nanobind and what they need, for PIP_FIND_LINKS
 #   check-jsonschema pre-commit   these tools and what they need; the folder goes into PYTHONPATH
+#   flashinfer-cubin    a published wheel of 15,970 loose cubins
 #   wheel:<file name>   a published wheel of tests/corpus/wheels.json, by file name
 #
 # Environment: CUDEPLOY_CACHE names the cache (default: $XDG_CACHE_HOME/cudeploy or ~/.cache/cudeploy).
@@ -113,6 +114,9 @@ make_part() {
       [ "$1" = check-jsonschema ] || version=4.7.0
       PIP_ROOT_USER_ACTION=ignore python3 -m pip install --quiet --only-binary :all: --target "$2" "$1==$version" >&2 ||
         cannot "the Python index did not give $1" ;;
+    flashinfer-cubin)
+      python3 -m pip download --quiet --no-deps --only-binary :all: -d "$2" flashinfer-cubin==0.6.13 >&2 ||
+        cannot "the Python index did not give flashinfer-cubin" ;;
     wheel:*)
       wheel=${1#wheel:}
       requirement=$(python3 -c 'import json, sys

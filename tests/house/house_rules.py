@@ -49,7 +49,7 @@ DOCUMENT_HOSTS = {
     "json-schema.org", "json.schemastore.org", "llvm.org", "man7.org", "refspecs.linuxfoundation.org",
     "docs.oasis-open.org", "www.apache.org", "www.sourceware.org", "sourceware.org", "gitlab.com", "nvidia.github.io",
     "packaging.python.org", "peps.python.org", "reproducible-builds.org", "www.debian.org", "example.com",
-    "arxiv.org", "keepachangelog.com", "semver.org", "learn.microsoft.com", "ninja-build.org",
+    "arxiv.org", "keepachangelog.com", "semver.org", "www.w3.org", "learn.microsoft.com", "ninja-build.org",
 }
 MACHINE_PATHS = re.compile(r"(?<![\w.$}/-])/(?:work|root|home/\w+|Users/\w+|mnt|var/cache/cudeploy)(?:/|\b)")
 
