@@ -18,6 +18,8 @@ The sources of <target> can then ``#include "<symbol>.h"``, which declares for C
   extern const unsigned char <symbol>[];  /* a fat binary, aligned to 16 bytes, for cuLibraryLoadData or cuModuleLoadData */
   extern const size_t <symbol>_size;      /* bytes */
 
+``NAME``
+  The symbol: a C identifier, of which a target may have several.
 ``SOURCES``
   CUDA files; several are compiled as one translation unit, in the given order, so that they make one fat binary.
 ``GPUS``, ``PTX``, ``DRIVER``

@@ -96,7 +96,7 @@ function(_cudeploy_refuse message word)
 endfunction()
 
 # _cudeploy_check_leftovers(<function> <prefix> <known keywords>...): after cmake_parse_arguments(<prefix> ...), refuses
-# what was not understood and keywords without a value.
+# what was not understood, keywords without a value, and misspelt keywords that a list before them took for its own.
 macro(_cudeploy_check_leftovers function prefix)
   foreach(_cudeploy_word IN LISTS ${prefix}_UNPARSED_ARGUMENTS)
     if(TARGET "${_cudeploy_word}")
@@ -111,6 +111,16 @@ macro(_cudeploy_check_leftovers function prefix)
   endforeach()
   foreach(_cudeploy_word IN LISTS ${prefix}_KEYWORDS_MISSING_VALUES)
     message(FATAL_ERROR "${function}: ${_cudeploy_word} needs a value\n  hint: leave ${_cudeploy_word} out, or give it a value")
+  endforeach()
+  foreach(_cudeploy_list IN ITEMS GPUS PTX PATHS SOURCES OPTIONS TARGETS GENERATORS)
+    foreach(_cudeploy_word IN LISTS ${prefix}_${_cudeploy_list})
+      if(_cudeploy_word MATCHES "^[A-Z_]+$" AND NOT TARGET "${_cudeploy_word}")
+        _cudeploy_nearest_word(_cudeploy_word_hint "${_cudeploy_word}" ${ARGN})
+        if(_cudeploy_word_hint)
+          _cudeploy_refuse("${function}: unknown argument \"${_cudeploy_word}\"" "${_cudeploy_word}" ${ARGN})
+        endif()
+      endif()
+    endforeach()
   endforeach()
 endmacro()
 

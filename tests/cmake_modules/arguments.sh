@@ -43,6 +43,22 @@ refused 'cudeploy_device_code(app GPUS 90a 35)' 'GPUS names "35"' 'an older tool
 refused 'cudeploy_device_code(app GPUS 990)' 'a newer toolkit may compile for it; until then PTX of'
 refused 'cudeploy_device_code(app GPUS 80 PTX none 80)' 'PTX is "none 80"'
 refused 'cudeploy_device_code(app GPUS 80 PTX non)' 'PTX names "non"' 'did you mean none?'
+# A list takes what comes behind it, also a keyword that is misspelt. Each function, and each of its lists.
+refused 'cudeploy_device_code(app GPU 80)' 'cudeploy_device_code: unknown argument "GPU"' 'did you mean GPUS?'
+refused 'cudeploy_device_code(app GPUS 80 DRIVR 580.65.06)' 'unknown argument "DRIVR"' 'did you mean DRIVER?'
+refused 'cudeploy_audit(app LEVL warn)' 'cudeploy_audit: unknown argument "LEVL"' 'did you mean LEVEL?'
+refused 'cudeploy_audit(app GPUS 80 DRIVR 580.65.06)' 'unknown argument "DRIVR"' 'did you mean DRIVER?'
+refused 'cudeploy_rpath(app LAYOT wheel)' 'cudeploy_rpath: unknown argument "LAYOT"' 'did you mean LAYOUT?'
+# shellcheck disable=SC2016
+{
+  refused 'cudeploy_rpath(app PATHS $ORIGIN/x OVERRIDABL no)' 'unknown argument "OVERRIDABL"' 'did you mean OVERRIDABLE?'
+  embed='cudeploy_embed_fatbin(app NAME k SOURCES ${CMAKE_BINARY_DIR}/empty.cu'
+  refused "$embed GPU 80)" 'unknown argument "GPU"' 'did you mean GPUS?'
+  refused "$embed GPUS 80 OPTION -O3)" 'unknown argument "OPTION"' 'did you mean OPTIONS?'
+  refused "$embed GPUS 80 OPTIONS -O3 DRIVR 580.65.06)" 'unknown argument "DRIVR"' 'did you mean DRIVER?'
+}
+refused 'cudeploy_package(TARGETS app GENERATORS TGZ POLCY x)' 'unknown argument "POLCY"' 'did you mean POLICY?'
+refused 'cudeploy_package(TARGETS app DRIVER_DEPEND)' 'unknown argument "DRIVER_DEPEND"' 'did you mean DRIVER_DEPENDS?'
 # The driver that a hint shows is one that this toolkit's programs run on.
 case $("$CUDEPLOY_TOOLKIT/bin/nvcc" --version | sed -n 's/.*release \([0-9]*\)\..*/\1/p') in
   11) oldest=450.80.02 ;;
@@ -61,6 +77,26 @@ accepted 'cudeploy_device_code(app GPUS 80 PTX none DRIVER 390.1)'
 output_has 'DRIVER 390.1 runs nothing of CUDA' 'on no GPU' "hint: DRIVER $oldest"
 accepted "cudeploy_device_code(app GPUS 80 DRIVER $oldest)"
 output_lacks Warning
+# Each function is documented on top of its file, with every word that it takes, and is named where the package begins.
+python3 - "$CUDEPLOY_PREFIX/share/cudeploy/cmake" << 'PYTHON' || exit 1
+import pathlib, re, sys
+folder, functions = pathlib.Path(sys.argv[1]), 0
+for file in sorted(folder.glob("cudeploy_*.cmake")):
+    text = file.read_text()
+    for name in re.findall(r"^function\((cudeploy_\w+)", text, re.M):
+        functions += 1
+        parsed = re.search(r"cmake_parse_arguments\(PARSE_ARGV \d arg ((?:\"[A-Z;_]*\" ?){3})\)", text).group(1)
+        doc = re.match(rf"#\[=+\[\.rst:\n{name}\n-+\n.*?\.\. code-block:: cmake\n\n(.*?)\n\n(?=\S)(.*?)\n#\]=+\]", text, re.S)
+        call, prose = doc.groups() if doc else ("", "")
+        words = set(re.findall(r"[A-Z_]+", parsed))
+        lacking = [word for word in words if word not in re.findall(r"[A-Z_]+", call) or word not in prose]
+        if not call.strip().startswith(name + "(") or lacking:
+            sys.exit(f"{file.name}: {name} is not documented on top, or lacks {lacking}")
+        if name not in (folder / "cudeploy-config.cmake").read_text().split("@PACKAGE_INIT@")[0][:2000]:
+            sys.exit(f"cudeploy-config.cmake does not name {name}")
+if functions != 7:
+    sys.exit(f"{functions} public functions")
+PYTHON
 # Which driver compiles the PTX of which toolkit: the audit's table.
 python3 - "$CUDEPLOY_SOURCE/audit/gpu.cpp" "$CUDEPLOY_PREFIX/share/cudeploy/cmake/gpu_choice.cmake" << 'PYTHON' || exit 1
 import re, sys

@@ -21,6 +21,9 @@ pack() { (cd "$build" && cpack -B "$packages"); }
 fails_build() {
   must_fail cmake --build "$build"
   output_has "$1]" "$2: error:" 'hint:'
+  # As compilers write it, with the whole path: what an IDE opens.
+  named=$(sed -n "s,^\(/.*\): error: .*$1\]\$,\1,p" "$log" | head -n 1)
+  same 'the file named' "$(realpath "$named")" "$(realpath "$build/$2")"
   must_fail pack
   no_package "$packages"
 }
