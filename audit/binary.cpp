@@ -3,6 +3,11 @@
 #include <fmt/format.h>
 #include <LIEF/ELF.hpp>
 #include <LIEF/logging.hpp>
+#if __has_include(<LIEF/ELF/ParserConfig.hpp>)  // since 0.14
+#include <LIEF/ELF/ParserConfig.hpp>
+#endif
+// Behind LIEF's, whose enumerators bore the names of these macros.
+#include <elf.h>
 
 #include <algorithm>
 #include <array>
@@ -12,6 +17,7 @@
 #include <iterator>
 #include <map>
 #include <set>
+#include <type_traits>
 
 #include "archive.hpp"
 #include "cubin.hpp"
@@ -28,8 +34,6 @@
 namespace cudeploy {
 
 namespace {
-
-using LIEF::ELF::DYNAMIC_TAGS;
 
 // What is not a 64-bit little-endian ELF file is no CUDA program of today; its facts come from LIEF's whole
 // parse, which needs twice the file's size in memory.
@@ -54,29 +58,61 @@ std::vector<std::string> split_path(const std::string& path) {
   return parts;
 }
 
-std::string machine_name(LIEF::ELF::ARCH machine) {
+std::string machine_name(unsigned machine) {
   switch (machine) {
-    case LIEF::ELF::ARCH::EM_X86_64:
+    case EM_X86_64:
       return "x86_64";
-    case LIEF::ELF::ARCH::EM_AARCH64:
+    case EM_AARCH64:
       return "aarch64";
-    case LIEF::ELF::ARCH::EM_386:
+    case EM_386:
       return "x86";
-    case LIEF::ELF::ARCH::EM_ARM:
+    case EM_ARM:
       return "arm";
-    case LIEF::ELF::ARCH::EM_PPC64:
+    case EM_PPC64:
       return "ppc64";
-    case LIEF::ELF::ARCH::EM_CUDA:
+    case EM_CUDA:
       return "cuda";
     default:
-      return fmt::format("ELF machine {}", static_cast<unsigned>(machine));
+      return fmt::format("ELF machine {}", machine);
   }
 }
 
+// What LIEF's releases name differently (README.md of this folder). Its enumerators are taken as the numbers that the
+// file holds, since they were renamed too.
+
 std::unique_ptr<LIEF::ELF::Binary> parse_elf(const std::vector<std::uint8_t>& image) {
+#if __has_include(<LIEF/errors.hpp>)  // since 0.11
+  LIEF::logging::disable();
+#else
   LIEF::Logger::disable();
+#endif
   // The count of dynamic symbols comes from the section header; LIEF's automatic choice would distrust it.
-  return LIEF::ELF::Parser::parse(image, "", LIEF::ELF::DYNSYM_COUNT_METHODS::COUNT_SECTION);
+  constexpr int by_section = 1;
+#if __has_include(<LIEF/ELF/ParserConfig.hpp>)
+  LIEF::ELF::ParserConfig config;
+  config.count_mtd = static_cast<decltype(config.count_mtd)>(by_section);
+  return LIEF::ELF::Parser::parse(image, config);
+#else
+  return LIEF::ELF::Parser::parse(image, "", static_cast<LIEF::ELF::DYNSYM_COUNT_METHODS>(by_section));
+#endif
+}
+
+/// Of a reference up to 0.11, of a pointer since.
+template <typename Version>
+std::uint16_t version_index(const Version& version) {
+  if constexpr (std::is_pointer_v<Version>)
+    return version ? version->value() : 0;
+  else
+    return version.value();
+}
+
+/// As the file says it: newer releases number the types that they know.
+template <typename Note>
+std::uint32_t type_of(const Note& note) {
+  if constexpr (requires { note.original_type(); })
+    return note.original_type();
+  else
+    return static_cast<std::uint32_t>(note.type());
 }
 
 /// Functions that `image` defines for others: global or weak, default visibility.
@@ -85,10 +121,10 @@ std::vector<ExportedFunction> exported_functions(const std::vector<std::uint8_t>
   auto elf = parse_elf(image);
   if (!elf) return exports;
   for (const LIEF::ELF::Symbol& symbol : elf->dynamic_symbols()) {
-    bool weak = symbol.binding() == LIEF::ELF::SYMBOL_BINDINGS::STB_WEAK;
-    bool global = symbol.binding() == LIEF::ELF::SYMBOL_BINDINGS::STB_GLOBAL;
-    if ((weak || global) && symbol.type() == LIEF::ELF::ELF_SYMBOL_TYPES::STT_FUNC && symbol.shndx() != 0 &&
-        symbol.visibility() == LIEF::ELF::ELF_SYMBOL_VISIBILITY::STV_DEFAULT) {
+    const auto binding = static_cast<unsigned>(symbol.binding());
+    const bool weak = binding == STB_WEAK;
+    if ((weak || binding == STB_GLOBAL) && static_cast<unsigned>(symbol.type()) == STT_FUNC && symbol.shndx() != 0 &&
+        static_cast<unsigned>(symbol.visibility()) == STV_DEFAULT) {
       exports.push_back({symbol.name(), weak});
     }
   }
@@ -100,7 +136,7 @@ std::optional<std::string> generation_of(const LIEF::ELF::Binary& elf) {
   for (const LIEF::ELF::Note& note : elf.notes()) {
     std::string owner = note.name();
     owner.resize(std::min(owner.find('\0'), owner.size()));
-    if (owner != note_owner || static_cast<std::uint32_t>(note.type()) != note_type) continue;
+    if (owner != note_owner || type_of(note) != note_type) continue;
     std::array<std::uint32_t, 2> generation;  // NoteDescription: abi, cuda_major
     if (note.description().size() < sizeof generation) continue;
     std::memcpy(generation.data(), note.description().data(), sizeof generation);
@@ -113,7 +149,7 @@ std::optional<std::string> generation_of(const LIEF::ELF::Binary& elf) {
 SymbolsByVersion all_symbols_by_version(const LIEF::ELF::Binary& elf) {
   SymbolsByVersion found;
   for (const LIEF::ELF::Symbol& symbol : elf.dynamic_symbols())
-    if (symbol.has_version()) found[symbol.symbol_version().value() & kVersionIndex].push_back(symbol.name());
+    if (symbol.has_version()) found[version_index(symbol.symbol_version()) & kVersionIndex].push_back(symbol.name());
   return found;
 }
 
@@ -128,33 +164,33 @@ std::optional<std::string> elf_facts(const std::vector<std::uint8_t>& image, Fil
     record.problems.push_back({0, "ELF header: expected an ELF file that can be parsed, found a damaged one"});
     return std::nullopt;
   }
-  record.machine = machine_name(elf->header().machine_type());
+  record.machine = machine_name(static_cast<unsigned>(elf->header().machine_type()));
   if (elf->has_interpreter()) {
     record.interpreter = elf->interpreter();
     record.interpreter->resize(std::min(record.interpreter->find('\0'), record.interpreter->size()));
   }
   bool pie = false;
   for (const LIEF::ELF::DynamicEntry& entry : elf->dynamic_entries()) {
-    switch (entry.tag()) {
-      case DYNAMIC_TAGS::DT_NEEDED:
+    switch (static_cast<std::uint64_t>(entry.tag())) {
+      case DT_NEEDED:
         record.needed.push_back(dynamic_cast<const LIEF::ELF::DynamicEntryLibrary&>(entry).name());
         break;
-      case DYNAMIC_TAGS::DT_SONAME:
+      case DT_SONAME:
         record.soname = dynamic_cast<const LIEF::ELF::DynamicSharedObject&>(entry).name();
         break;
-      case DYNAMIC_TAGS::DT_RPATH:
-        record.rpath = split_path(dynamic_cast<const LIEF::ELF::DynamicEntryRpath&>(entry).name());
+      case DT_RPATH:
+        record.rpath = split_path(dynamic_cast<const LIEF::ELF::DynamicEntryRpath&>(entry).rpath());
         break;
-      case DYNAMIC_TAGS::DT_RUNPATH:
-        record.runpath = split_path(dynamic_cast<const LIEF::ELF::DynamicEntryRunPath&>(entry).name());
+      case DT_RUNPATH:
+        record.runpath = split_path(dynamic_cast<const LIEF::ELF::DynamicEntryRunPath&>(entry).runpath());
         break;
-      case DYNAMIC_TAGS::DT_SYMBOLIC:
+      case DT_SYMBOLIC:
         record.symbolic = true;
         break;
-      case DYNAMIC_TAGS::DT_FLAGS:
+      case DT_FLAGS:
         if (entry.value() & kFlagsSymbolic) record.symbolic = true;
         break;
-      case DYNAMIC_TAGS::DT_FLAGS_1:
+      case DT_FLAGS_1:
         if (entry.value() & kFlags1Nodelete) record.nodelete = true;
         if (entry.value() & kFlags1Nodeflib) record.nodeflib = true;
         if (entry.value() & kFlags1Pie) pie = true;
@@ -163,22 +199,22 @@ std::optional<std::string> elf_facts(const std::vector<std::uint8_t>& image, Fil
         break;
     }
   }
-  switch (elf->header().file_type()) {
-    case LIEF::ELF::E_TYPE::ET_EXEC:
+  switch (const auto type = static_cast<unsigned>(elf->header().file_type())) {
+    case ET_EXEC:
       record.type = "executable";
       break;
-    case LIEF::ELF::E_TYPE::ET_REL:
+    case ET_REL:
       record.type = "relocatable";
       break;
-    case LIEF::ELF::E_TYPE::ET_CORE:
+    case ET_CORE:
       record.type = "core";
       break;
-    case LIEF::ELF::E_TYPE::ET_DYN:
+    case ET_DYN:
       // Linkers mark a PIE since 2.26; before, an interpreter tells it, but the C library has one too.
       record.type = pie || (record.interpreter && !record.soname) ? "executable" : "shared";
       break;
     default:
-      record.type = fmt::format("ELF type {}", static_cast<unsigned>(elf->header().file_type()));
+      record.type = fmt::format("ELF type {}", type);
   }
   for (const LIEF::ELF::SymbolVersionDefinition& definition : elf->symbols_version_definition()) {
     auto names = definition.symbols_aux();

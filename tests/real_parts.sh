@@ -18,6 +18,7 @@
 #   cuda-11.8 cuda-12.4 Debian's non-free toolkit, unpacked: usr/bin/nvcc, usr/lib/x86_64-linux-gnu, …
 #   libcuda-535         the real driver library, usr/lib/x86_64-linux-gnu/nvidia/current/libcuda.so.1
 #   lief-1.0            a LIEF of today for this machine's Python, lief/
+#   lief-headers-0.12   C++ headers of a LIEF that is newer than Debian's, include/; its sources are not built
 #   cmake-<x.y>         CMake of the Python index (3.24, 4.4), cmake/data/bin/cmake
 #   wheel-tools         wheels of scikit-build-core, nanobind and what they need, for PIP_FIND_LINKS
 #   check-jsonschema pre-commit   these tools and what they need; the folder goes into PYTHONPATH
@@ -101,6 +102,29 @@ make_part() {
     cuda-12.4)
       debian_packages "$2" trixie "main contrib non-free" nvidia-cuda-toolkit nvidia-cuda-dev libcudart12 libnvvm4 ;;
     libcuda-535) debian_packages "$2" bookworm "main contrib non-free" libcuda1 libnvidia-ptxjitcompiler1 ;;
+    lief-headers-0.12)
+      # The last release whose headers the Python index has. pip can only unpack what it also means to build: there is
+      # nothing to build here, so its failure to is not looked at.
+      python3 -m pip --version > /dev/null 2>&1 || cannot "python3 has no pip"
+      mkdir "$2/pip"
+      TMPDIR="$2/pip" python3 -m pip download --quiet --no-clean --no-deps --no-build-isolation --no-binary :all: \
+        -d "$2/pip" 'lief==0.12.*' > /dev/null 2>&1 || true
+      mv "$2"/pip/*/lief_*/include "$2/" 2> /dev/null || cannot "the Python index did not give the sources of lief"
+      # Headers of others that LIEF brings as archives.
+      python3 - "$2"/pip/*/lief_*/third-party "$2/include/LIEF/third-party/internal" <<'PYTHON'
+import sys
+import zipfile
+from pathlib import Path
+
+folder, out = map(Path, sys.argv[1:])
+out.mkdir()
+for archive in sorted([*folder.glob("tcb-span-*.zip"), *folder.glob("leaf-*.zip")]):
+    with zipfile.ZipFile(archive) as members:
+        for name in members.namelist():
+            if Path(name).name in ("span.hpp", "leaf.hpp"):
+                (out / Path(name).name).write_bytes(members.read(name))
+PYTHON
+      rm -rf "$2/pip" ;;
     lief-*)
       python3 -m pip --version > /dev/null 2>&1 || cannot "python3 has no pip"
       PIP_ROOT_USER_ACTION=ignore python3 -m pip install --quiet --no-deps --only-binary :all: --target "$2" \
