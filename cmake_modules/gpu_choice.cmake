@@ -116,9 +116,9 @@ function(_cudeploy_warn_gpus function target gpus ptx driver)
   if(ptx AND driver AND ptx_driver AND driver VERSION_LESS ptx_driver AND NOT driver VERSION_LESS oldest)
     if(jit)
       message(WARNING "${function}: ${target}: ${jit} in PTX has no machine code in GPUS, and DRIVER ${driver} cannot compile PTX of \
-CUDA ${version} (${since} can): with it, nothing runs there\n  hint: ${jit} in GPUS too")
+CUDA ${version} (drivers ${since} can): with it, nothing runs there\n  hint: ${jit} in GPUS too")
     else()
-      message(STATUS "cudeploy: ${target}: PTX of CUDA ${version} is compiled by drivers from ${since} on: with DRIVER ${driver}, GPUs \
+      message(STATUS "cudeploy: ${target}: PTX of CUDA ${version} is compiled by drivers ${since}: with DRIVER ${driver}, GPUs \
 without machine code in GPUS get nothing")
     endif()
   elseif(jit)
@@ -169,7 +169,7 @@ function(_cudeploy_toolkit_driver result)
 endfunction()
 
 # _cudeploy_ptx_driver(<result> <since>): the oldest driver that compiles PTX as this toolkit's compiler writes it (release notes, as
-# in audit/gpu.cpp: a test compares), and how to call it; empty where it is not known. Toolkits that came after the table
+# in audit/gpu.cpp: a test compares), and that in words; empty where it is not known. Toolkits that came after the table
 # need one that is newer than its last.
 function(_cudeploy_ptx_driver result since)
   _cudeploy_toolkit_version(version)
@@ -186,10 +186,10 @@ function(_cudeploy_ptx_driver result since)
       set(found ${driver})
     endif()
   endforeach()
-  set(${since} "${found}" PARENT_SCOPE)
+  set(${since} "from ${found} on" PARENT_SCOPE)
   if(NOT found AND version VERSION_GREATER last)
     set(found ${driver})
-    set(${since} "a newer one than ${driver}" PARENT_SCOPE)
+    set(${since} "newer than ${driver}" PARENT_SCOPE)
   endif()
   set(${result} "${found}" PARENT_SCOPE)
 endfunction()

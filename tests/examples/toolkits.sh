@@ -123,7 +123,11 @@ if [ -e "$root/nvvm/lib64/libnvvm.so" ]; then
 fi
 # The oldest driver of the major runs machine code of this toolkit, but compiles no PTX of it, unless the toolkit is the
 # first one of its major; the audit finds the same.
-case $version in 11.*) oldest=450.80.02 ;; 12.*) oldest=525.60.13 ;; *) oldest=580.65.06 ;; esac
+case $version in
+  11.*) oldest=450.80.02 since='from 520.61.05 on' ;;
+  12.*) oldest=525.60.13 since='from 550.54.14 on' ;;
+  *) oldest=580.65.06 since='newer than 615' ;;
+esac
 mkdir "$work/jit"
 cat > "$work/jit/CMakeLists.txt" << 'LISTS'
 cmake_minimum_required(VERSION 3.24)
@@ -141,7 +145,7 @@ must_pass configure "$work/jit" "$work/jit/build" -DOLDEST=$oldest
 case $version in
   13.0) output_has 'jit: 75 in PTX has no machine code in GPUS: there a driver at least as new' && output_lacks 'cannot compile PTX' ;;
   *) output_has "jit: 75 in PTX has no machine code in GPUS, and DRIVER $oldest cannot compile PTX of CUDA $version" \
-    "later: PTX of CUDA $version is compiled by drivers from" ;;
+    "later: PTX of CUDA $version is compiled by drivers $since: with DRIVER $oldest, GPUs without machine code in GPUS get nothing" ;;
 esac
 must_pass cmake --build "$work/jit/build"
 case $version in 13.0) output_lacks ptx-needs-driver ;; *) output_has ptx-needs-driver ;; esac
