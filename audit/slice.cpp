@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <functional>
 #include <set>
+#include <type_traits>
 
 namespace cudeploy {
 
@@ -21,7 +23,9 @@ constexpr std::size_t kMaxNameLength = 128;
 constexpr std::uint64_t kMaxDynamicEntries = 1000;  // LIEF 0.9.0 reads no more
 constexpr std::uint64_t kMaxStrings = 256 << 20;
 constexpr std::uint64_t kMaxVersionTable = 256 << 10;
-constexpr std::uint64_t kMaxNotes = 1 << 20;
+constexpr std::uint64_t kMaxVersions = 1 << 15;  // as often as they are met
+constexpr std::uint64_t kMaxNotes = 1 << 20;     // all together
+constexpr std::uint64_t kMaxNames = 1 << 20;     // of needs and search paths, all together
 constexpr std::uint64_t kMaxInterpreter = 4096;
 constexpr std::uint64_t kMaxSymbolName = 4096;
 constexpr std::uint64_t kMaxSymbolNames = 16 << 20;
@@ -177,6 +181,50 @@ std::uint64_t count_symbols(const Bytes& bytes, const ElfLayout& layout, std::ui
 }
 
 /// Lays blobs one after the other behind the headers and notes where they went.
+/// Length of the string at `at` in the names `table`, `most` where it is longer.
+std::uint64_t length_of_name(const Bytes& bytes, Extent table, std::uint64_t at, std::uint64_t most) {
+  if (at >= table.size) return 0;
+  const std::vector<std::byte> raw = bytes.copy({table.offset + at, std::min(table.size - at, most)});
+  return strnlen(reinterpret_cast<const char*>(raw.data()), raw.size());
+}
+
+/// Whether a version table, DT_VERNEED or DT_VERDEF, is met as often as its bytes tell. Its entries may lead to each
+/// other, so that 256 KiB of them are a hundred million, and their names may all be one that fills the file.
+template <typename Entry, typename Part>
+bool versions_are_few(const std::vector<std::byte>& table, const std::function<std::uint64_t(std::uint64_t)>& length) {
+  const MemoryBytes bytes(table);
+  std::uint64_t met = 0, names = 0;
+  for (std::uint64_t at = 0;;) {
+    const auto entry = bytes.value<Entry>(at);
+    if (!entry) return true;
+    std::uint64_t part_at = at, next = 0;
+    if constexpr (std::is_same_v<Entry, Elf64_Verneed>) {
+      names += length(entry->vn_file);
+      part_at += entry->vn_aux;
+      next = entry->vn_next;
+    } else {
+      part_at += entry->vd_aux;
+      next = entry->vd_next;
+    }
+    while (const auto part = bytes.value<Part>(part_at)) {
+      std::uint64_t step = 0;
+      if constexpr (std::is_same_v<Part, Elf64_Vernaux>) {
+        names += length(part->vna_name);
+        step = part->vna_next;
+      } else {
+        names += length(part->vda_name);
+        step = part->vda_next;
+      }
+      if (++met > kMaxVersions || names > kMaxSymbolNames) return false;
+      if (step == 0) break;
+      part_at += step;
+    }
+    if (++met > kMaxVersions || names > kMaxSymbolNames) return false;
+    if (next == 0) return true;
+    at += next;
+  }
+}
+
 class SliceWriter {
  public:
   explicit SliceWriter(std::size_t headers) : data_(headers) {}
@@ -350,6 +398,16 @@ std::vector<std::uint8_t> make_slice(const Bytes& bytes, const ElfLayout& layout
                                        address_tag, *address)});
         return;
       }
+      const auto length = [&](std::uint64_t at) { return length_of_name(bytes, strings_at, at, kMaxSymbolName); };
+      const std::vector<std::byte> table = bytes.copy(where);
+      if (!(address_tag == DT_VERNEED ? versions_are_few<Elf64_Verneed, Elf64_Vernaux>(table, length)
+                                      : versions_are_few<Elf64_Verdef, Elf64_Verdaux>(table, length))) {
+        complain(problems, where.offset,
+                 fmt::format("ELF dynamic tag {:#x}: expected at most {} versions and {} bytes of their names, found "
+                             "more",
+                             address_tag, kMaxVersions, kMaxSymbolNames));
+        return;
+      }
       kept.push_back({*address, where});
       dynamic.push_back({address_tag, {*address}});
       dynamic.push_back({count_tag, {*count}});
@@ -357,6 +415,7 @@ std::vector<std::uint8_t> make_slice(const Bytes& bytes, const ElfLayout& layout
     static const std::set<std::int64_t> plain = {DT_NEEDED, DT_SONAME,   DT_RPATH, DT_RUNPATH, DT_STRTAB,
                                                  DT_STRSZ,  DT_SYMBOLIC, DT_FLAGS, DT_FLAGS_1};
     static const std::set<std::int64_t> names = {DT_NEEDED, DT_SONAME, DT_RPATH, DT_RUNPATH};
+    std::uint64_t names_left = kMaxNames;
     for (const ElfDynamic& entry : layout.dynamic) {
       if (!plain.contains(entry.tag)) continue;
       if (names.contains(entry.tag) && entry.value >= strings_at.size) {
@@ -364,6 +423,17 @@ std::vector<std::uint8_t> make_slice(const Bytes& bytes, const ElfLayout& layout
             {std::nullopt, fmt::format("ELF dynamic tag {}: expected a name inside the {} bytes of DT_STRTAB, found {}",
                                        entry.tag, strings_at.size, entry.value)});
         continue;
+      }
+      if (names.contains(entry.tag)) {
+        // Every entry may name one string that fills the file.
+        const std::uint64_t length = length_of_name(bytes, strings_at, entry.value, kMaxNames + 1);
+        if (length > names_left) {
+          problems.push_back({std::nullopt, fmt::format("ELF dynamic tag {}: expected names and search paths of at "
+                                                        "most {} bytes, found more",
+                                                        entry.tag, kMaxNames)});
+          break;
+        }
+        names_left -= length;
       }
       dynamic.push_back({entry.tag, {entry.value}});
     }
@@ -386,10 +456,12 @@ std::vector<std::uint8_t> make_slice(const Bytes& bytes, const ElfLayout& layout
 
   // Notes: LIEF reads the first PT_NOTE only, but every SHT_NOTE section. So each becomes a section.
   std::vector<Extent> notes;
+  std::uint64_t notes_left = kMaxNotes;
   auto add_note = [&](Extent where) {
-    if (where.size != 0 && where.size <= kMaxNotes && notes.size() < 64 &&
+    if (where.size != 0 && where.size <= notes_left && notes.size() < 64 &&
         std::find(notes.begin(), notes.end(), where) == notes.end()) {
       notes.push_back(where);
+      notes_left -= where.size;
     }
   };
   Extent interpreter;

@@ -14,6 +14,7 @@ import shutil
 import signal
 import struct
 import subprocess
+import sys
 import tarfile
 import tempfile
 import threading
@@ -56,6 +57,25 @@ def tar(members, mode="w:gz"):
     return buffer.getvalue()
 
 
+def elf(dynamic, blobs, notes=()):
+    """A shared object of one segment. `dynamic`: (tag, number or the name of a blob); notes: parts of the blob "notes"."""
+    count = 2 + len(notes)
+    out, place = bytearray(0x2000), {}
+    for name, blob in blobs.items():
+        out += bytes(-len(out) % 16)
+        place[name] = len(out)
+        out += blob
+    out += bytes(-len(out) % 16)
+    at = len(out)
+    table = b"".join(struct.pack("<qQ", tag, place.get(value, value)) for tag, value in [*dynamic, (0, 0)])
+    out += table
+    segments = [(1, 0, len(out)), (2, at, len(table)), *((4, place["notes"] + offset, size) for offset, size in notes)]
+    out[:64] = b"\x7fELF\2\1\1" + bytes(9) + struct.pack("<HHIQQQIHHHHHH", 3, 62, 1, 0, 64, 0, 0, 64, 56, count, 64, 0, 0)
+    for i, (kind, offset, size) in enumerate(segments):
+        struct.pack_into("<IIQQQQQQ", out, 64 + 56 * i, kind, 4, offset, offset, offset, size, size, 8)
+    return bytes(out)
+
+
 class Cli(unittest.TestCase):
     def setUp(self):
         self.home = tempfile.TemporaryDirectory(prefix="cudeploy cli ")
@@ -84,6 +104,20 @@ class Cli(unittest.TestCase):
         result = self.run_it("inspect", "--format", "json", *arguments)
         return [(file["path"], problem["message"]) for file in json.loads(result.stdout)["files"]
                 for problem in file["problems"]]
+
+    def cheap(self, *arguments):
+        """Standard output of a run that ended with 0 or 1 and took no more than 2 s and 256 MiB in any process."""
+        # Asked of a small process between: what is forked from this one counts as large as this one is.
+        between = ("import resource, subprocess, sys; code = subprocess.run(sys.argv[1:]).returncode;"
+                   "used = resource.getrusage(resource.RUSAGE_CHILDREN);"
+                   "print(code, used.ru_utime + used.ru_stime, used.ru_maxrss, file=sys.stderr)")
+        result = subprocess.run([sys.executable, "-c", between, CUDEPLOY, *arguments], cwd=self.root, capture_output=True,
+                                text=True)
+        code, seconds, kibibytes = map(float, result.stderr.split())
+        self.assertIn(code, (0, 1))
+        self.assertLess(seconds, 2)
+        self.assertLess(kibibytes, 256 << 10)
+        return result.stdout
 
     def valid(self, document, schema):
         try:
@@ -874,6 +908,48 @@ class Hostile(Cli):
         self.assertEqual(result.returncode, 1)
         self.assertIn("bomb.zip", result.stdout)
         self.assertIn("unpacks to more than 200 times its size", result.stdout)
+
+    def test_tables_that_lead_to_themselves_cost_what_their_bytes_tell(self):
+        # 16 bytes that are both an entry and its part: each of 16384 entries has all that lie behind it.
+        both = struct.pack("<HHIII", 1, 0xFFFF, 1, 16, 16) * (1 << 14)
+        strings = b"\0libx.so.6\0"
+        versions = [(5, "s"), (10, len(strings)), (0x6FFFFFFE, "v"), (0x6FFFFFFF, 1_000_000_000), (1, 1)]
+        self.write("versions.so", elf(versions, {"s": strings, "v": both}))
+        self.assertIn("at most 32768 versions", self.cheap("inspect", "versions.so"))
+        # 900 needs, each of them named by most of a megabyte.
+        long = b"\0" + b"A" * (1 << 20) + b"\0"
+        needs = [(5, "s"), (10, len(long)), *((1, i + 1) for i in range(900))]
+        self.write("names.so", elf(needs, {"s": long}))
+        self.assertIn("names and search paths of at most 1048576 bytes", self.cheap("inspect", "names.so"))
+        # 64 segments of notes that are one.
+        note = struct.pack("<III", 4, 0, 5) + b"GNU\0"
+        parts = [(16 * i, (1 << 20) - 1024) for i in range(64)]
+        self.write("notes.so", elf([(5, "s"), (10, len(strings)), (1, 1)], {"s": strings, "notes": note * (1 << 16)},
+                                  parts))
+        self.assertRegex(self.cheap("inspect", "notes.so"), r"needs +libx\.so\.6")
+
+    def test_packages_that_claim_a_billion_of_everything(self):
+        with zipfile.ZipFile(self.root / "a.zip", "w") as archive:
+            archive.writestr("x.ptx", PTX)
+        content = bytearray((self.root / "a.zip").read_bytes())
+        end = content.rfind(b"PK\5\6")
+        directory, = struct.unpack_from("<I", content, end + 16)
+        entries = struct.pack("<4sQHHIIQQQQ", b"PK\6\6", 44, 45, 45, 0, 0, 10**9, 10**9, end - directory, directory)
+        locator = struct.pack("<4sIQI", b"PK\6\7", 0, end, 1)
+        struct.pack_into("<HHI", content, end + 8, 0xFFFF, 0xFFFF, 0xFFFFFFFF)
+        self.write("entries.zip", bytes(content[:end]) + entries + locator + bytes(content[end:]))
+        long = bytearray(tar({"x.ptx": PTX, "y.ptx": PTX}, "w:"))
+        long[124:136] = b"\x80" + (10**18).to_bytes(11, "big")  # the first member's size
+        long[148:156] = b" " * 8
+        long[148:155] = b"%06o\0" % sum(long[:512])
+        self.write("size.tar", bytes(long))
+        self.write("size.a", ar([("x.ptx", PTX)]).replace(b"%-10d`" % len(PTX), b"%-10d`" % 1_000_000_000))
+        for path in ("entries.zip", "size.tar", "size.a"):
+            with self.subTest(path):
+                out = self.cheap("inspect", path)
+                self.assertRegex(out, r"PTX 9\.0|problem|nothing to read", out)
+        self.assertIn("problem", self.cheap("inspect", "size.tar"))
+        self.assertIn("found 1000000000", self.cheap("inspect", "size.a"))
 
     def test_a_tar_with_a_hundred_thousand_members(self):
         buffer = io.BytesIO()
