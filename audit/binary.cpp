@@ -485,8 +485,12 @@ void read_elf(const Bytes& bytes, const ReadOptions& options, FileRecord& record
   std::optional<std::vector<ExportedFunction>> exports;
   auto read_exports = [&]() -> const std::vector<ExportedFunction>& {
     if (!exports) {
-      std::vector<Problem> told_already;
-      exports = exported_functions(make_slice(bytes, *layout, true, told_already));
+      std::vector<Problem> told;  // the first slice told most of them
+      exports = exported_functions(make_slice(bytes, *layout, true, told));
+      for (Problem& problem : told)
+        if (std::none_of(record.problems.begin(), record.problems.end(),
+                         [&](const Problem& known) { return known.message == problem.message; }))
+          record.problems.push_back(std::move(problem));
     }
     return *exports;
   };

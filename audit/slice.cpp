@@ -188,6 +188,23 @@ std::uint64_t length_of_name(const Bytes& bytes, Extent table, std::uint64_t at,
   return strnlen(reinterpret_cast<const char*>(raw.data()), raw.size());
 }
 
+/// Whether the names of symbols are not much longer together than what they lie in. Linkers let names share an end; a
+/// file where each has most of the table makes gigabytes of a megabyte.
+bool names_are_few(const Bytes& bytes, Extent symbols_at, Extent names_at) {
+  const std::vector<std::byte> symbols = bytes.copy(symbols_at), names = bytes.copy(names_at);
+  const char* text = reinterpret_cast<const char*>(names.data());
+  std::uint64_t left = 4 * names.size() + (1 << 20);
+  for (std::size_t at = 0; at + sizeof(Elf64_Sym) <= symbols.size(); at += sizeof(Elf64_Sym)) {
+    Elf64_Sym symbol;
+    std::memcpy(&symbol, symbols.data() + at, sizeof symbol);
+    if (symbol.st_name >= names.size()) continue;
+    const std::uint64_t length = strnlen(text + symbol.st_name, names.size() - symbol.st_name);
+    if (length > left) return false;
+    left -= length;
+  }
+  return true;
+}
+
 /// Whether a version table, DT_VERNEED or DT_VERDEF, is met as often as its bytes tell. Its entries may lead to each
 /// other, so that 256 KiB of them are a hundred million, and their names may all be one that fills the file.
 template <typename Entry, typename Part>
@@ -444,6 +461,13 @@ std::vector<std::uint8_t> make_slice(const Bytes& bytes, const ElfLayout& layout
       symbol_count = std::min(count_symbols(bytes, layout, *address), kMaxSymbols);
       symbol_count = std::min(symbol_count,
                               layout.at_address(*address, symbol_count * sizeof(Elf64_Sym)).size / sizeof(Elf64_Sym));
+      if (symbol_count != 0 &&
+          !names_are_few(bytes, layout.at_address(*address, symbol_count * sizeof(Elf64_Sym)), strings_at)) {
+        problems.push_back({std::nullopt, fmt::format("ELF dynamic symbols: expected names of not much more than the "
+                                                      "{} bytes of DT_STRTAB together, found more",
+                                                      strings_at.size)});
+        symbol_count = 0;
+      }
       if (symbol_count != 0) {
         kept.push_back({*address, layout.at_address(*address, symbol_count * sizeof(Elf64_Sym))});
         dynamic.push_back({DT_SYMTAB, {*address}});

@@ -928,6 +928,13 @@ class Hostile(Cli):
                                   parts))
         self.assertRegex(self.cheap("inspect", "notes.so"), r"needs +libx\.so\.6")
 
+        # 10000 exports that do the same, of a file that calls itself NVIDIA's, so that its exports are read.
+        long = b"\0libnvidia-ml.so.1\0" + b"A" * (1 << 20) + b"\0"
+        symbols = b"".join(struct.pack("<IBBHQQ", 19 + i, 0x12, 0, 1, 0, 0) for i in range(10_000))
+        table = [(5, "s"), (10, len(long)), (14, 1), (6, "y"), (11, 24), (4, "h")]
+        self.write("symbols.so", elf(table, {"s": long, "y": symbols, "h": struct.pack("<II", 0, 10_000)}))
+        self.assertIn("expected names of not much more than the 1048596 bytes", self.cheap("inspect", "symbols.so"))
+
     def test_packages_that_claim_a_billion_of_everything(self):
         with zipfile.ZipFile(self.root / "a.zip", "w") as archive:
             archive.writestr("x.ptx", PTX)
