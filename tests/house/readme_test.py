@@ -1,8 +1,8 @@
 """A README is believed, so what it shows is run: python3 readme_test.py CUDEPLOY SOURCE_DIR [FOLDER_WITH_APP]
 
 Without a folder: the block after `<!-- cudeploy --help -->` is what the command prints (CUDEPLOY_BLESS=1 writes it), and
-links lead to files. With one: each line of the shell blocks that begins with `cudeploy` is run there and ends with
-exit code 0, or the one in its remark (`# exit 1`).
+links lead to files, and what a reader looks for has its heading. With one: each line of the shell blocks that begins
+with `cudeploy` is run there and ends with exit code 0, or the one in its remark (`# exit 1`).
 """
 
 import os
@@ -29,6 +29,15 @@ def help_block(cudeploy: str, readme: Path) -> list[str]:
         print("README.md: help block written")
         return []
     return ["README.md: the help block is not what cudeploy --help prints (CUDEPLOY_BLESS=1 writes it):", printed]
+
+
+# Sections that nothing else refers to, so that losing one in an edit would be seen by nobody.
+HEADINGS = {"audit/README.md": ["Exit codes", "Saved records", "What it costs", "Versions of LIEF", "Limits"]}
+
+
+def headings(source: Path) -> list[str]:
+    return [f"{name}: no section {heading}" for name, wanted in HEADINGS.items() for heading in wanted
+            if f"\n## {heading}\n" not in (source / name).read_text()]
 
 
 def links(source: Path) -> list[str]:
@@ -71,7 +80,7 @@ def main() -> int:
     if len(sys.argv) > 3:
         broken = shell_lines(cudeploy, readme, Path(sys.argv[3]))
     else:
-        broken = help_block(cudeploy, readme) + links(source)
+        broken = help_block(cudeploy, readme) + headings(source) + links(source)
     for line in broken:
         print(line)
     return 1 if broken else 0
