@@ -1,8 +1,8 @@
 """A README is believed, so what it shows is run: python3 readme_test.py CUDEPLOY SOURCE_DIR [FOLDER_WITH_APP]
 
-Without a folder: the block after `<!-- cudeploy --help -->` is what the command prints (CUDEPLOY_BLESS=1 writes it), and
-links lead to files, and what a reader looks for has its heading. With one: each line of the shell blocks that begins
-with `cudeploy` is run there and ends with exit code 0, or the one in its remark (`# exit 1`).
+Without a folder: the block after `<!-- cudeploy --help -->` is what the command prints (CUDEPLOY_BLESS=1 writes it),
+links of every *.md lead to files, and what a reader looks for has its heading. With one: each line of the shell
+blocks that begins with `cudeploy` is run there and ends with exit code 0, or the one in its remark (`# exit 1`).
 """
 
 import os
@@ -42,10 +42,13 @@ def headings(source: Path) -> list[str]:
 
 def links(source: Path) -> list[str]:
     broken = []
-    for readme in sorted(source.glob("*.md")):
-        found = re.findall(r"\]\(([^)#\s]+)[^)]*\)", readme.read_text())
-        broken += [f"{readme.name}: no such file: {link}" for link in found
-                   if "://" not in link and not (source / link).exists()]
+    for text in sorted(source.rglob("*.md")):
+        name = text.relative_to(source)
+        if name.parts[0] == "build":  # copies of other projects
+            continue
+        found = re.findall(r"\]\(([^)#\s]+)[^)]*\)", text.read_text())
+        broken += [f"{name}: no such file: {link}" for link in found
+                   if "://" not in link and not (text.parent / link).exists()]
     # The commands of the first screen.
     shown = re.findall(r"^\s+sh (\S+\.sh)", (source / "README.md").read_text(), re.M)
     if len(shown) < 2:
