@@ -236,8 +236,11 @@ def built(cudeploy, lief_folder, cudart, sources):
         for file, text in SOURCES.items():
             (folder / file).write_text(text)
         made = []
-        linkers = [word for word in ("bfd", "gold", "lld", "mold") if shutil.which("mold" if word == "mold" else f"ld.{word}")]
-        for linker in linkers:
+        for linker in ("bfd", "gold", "lld", "mold"):
+            if not shutil.which("mold" if linker == "mold" else f"ld.{linker}"):
+                print(f"not tried: {linker} is not installed")
+                continue
+
             def link(output, *words):
                 made.append(folder / output)
                 run("gcc", f"-fuse-ld={linker}", *words, "-o", made[-1])
@@ -253,6 +256,8 @@ def built(cudeploy, lief_folder, cudart, sources):
         if shutil.which("aarch64-linux-gnu-gcc"):
             made.append(folder / "aarch64.so")
             run("aarch64-linux-gnu-gcc", "-shared", "-fPIC", folder / "two.c", "-lm", "-o", made[-1])
+        else:
+            print("not tried: aarch64-linux-gnu-gcc is not installed")
         made.append(folder / "libunified.so")
         link_unified(cudeploy, cudart, sources, folder, made[-1])
         wrong = compare(cudeploy, lief_folder, sorted(made), 10)

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <iostream>
 #include <map>
 #include <regex>
 #include <set>
@@ -137,7 +138,7 @@ Loader read_loader(const std::string& output) {
 class LoaderDecides : public Fixture, public testing::WithParamInterface<Case> {
  protected:
   void SetUp() override {
-    if (!fs::exists("/lib64/ld-linux-x86-64.so.2")) GTEST_SKIP() << "not glibc on x86-64";
+    if (!fs::exists("/lib64/ld-linux-x86-64.so.2")) GTEST_SKIP() << "not applicable: not glibc on x86-64";
     run(std::string("set -e\n") + kObject + GetParam().tree);
     before_ = fs::current_path();
     fs::current_path(path("."));
@@ -188,7 +189,10 @@ TEST_P(LoaderDecides, TheSameFileForTheSameReason) {
     if (processes.size() > 1) {
       const std::string has = given.machines[machine];
       const std::string interpreter = "/lib64/ld-linux-x86-64.so.2";
-      if (has != "none" && run(interpreter + " --help").find(has + " (supported") == std::string::npos) continue;
+      if (has != "none" && run(interpreter + " --help").find(has + " (supported") == std::string::npos) {
+        std::cout << "not applicable: this processor is no " << has << "\n";
+        continue;
+      }
       program_words = interpreter + " --glibc-hwcaps-mask " + has + " --list d/bin/app";
     }
     const std::string start = std::string("env -i ") + given.environment + " LD_DEBUG=libs,files ";
@@ -229,7 +233,11 @@ TEST_P(LoaderDecides, TheSameFileForTheSameReason) {
       if (file.starts_with(canonical("d"))) of_the_tree.push_back(file);
     EXPECT_EQ(order, of_the_tree) << "the order of loading";
 
-    if (machine + 1 < processes.size() || try_run("command -v libtree").first != 0) continue;
+    if (machine + 1 < processes.size()) continue;
+    if (try_run("command -v libtree").first != 0) {
+      std::cout << "not tried: libtree is not installed\n";
+      continue;
+    }
     const std::string tree =
         try_run(std::string("env -i PATH=\"$PATH\" ") + given.environment + " libtree -p -v d/bin/app").second;
     std::set<std::string> libtree_differs;
@@ -342,8 +350,8 @@ INSTANTIATE_TEST_SUITE_P(Trees, LoaderDecides,
 /// A Debian package is unpacked at "/", where the loader has folders of its own,
 /// and a cache of further ones.
 TEST_F(Fixture, LoaderDecidesInAChangedRoot) {
-  if (geteuid() != 0) GTEST_SKIP() << "only root can change the root";
-  if (!fs::exists("/lib64/ld-linux-x86-64.so.2")) GTEST_SKIP() << "not glibc on x86-64";
+  if (geteuid() != 0) GTEST_SKIP() << "needs root: only it can change the root";
+  if (!fs::exists("/lib64/ld-linux-x86-64.so.2")) GTEST_SKIP() << "not applicable: not glibc on x86-64";
   run(std::string("set -e\n") + kObject + R"sh(
     object d/usr/lib/x86_64-linux-gnu/libfirst.so ""; object d/usr/lib/libfirst.so ""
     object d/usr/lib/libsecond.so ""; object d/opt/lib/libcached.so ""; object d/lib/libthird.so libfirst.so
@@ -364,7 +372,7 @@ TEST_F(Fixture, LoaderDecidesInAChangedRoot) {
       return execl(words[2], words[2], (char*)0);
     })");
   run("gcc list.c -o list");
-  if (try_run("./list / /bin/true").first != 0) GTEST_SKIP() << "root may not change the root here";
+  if (try_run("./list / /bin/true").first != 0) GTEST_SKIP() << "needs root: one that may change the root";
   const InspectRecord record = inspect_paths({path("x.deb")}, {}, {}, {});
   Bundle bundle;
   for (const FileRecord& file : record.files) bundle.files.push_back(&file);

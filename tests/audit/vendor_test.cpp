@@ -84,7 +84,7 @@ class VendorFile : public Fixture {};
 
 TEST_F(VendorFile, RealStubIsAStub) {
   auto stub = std::filesystem::path(CUDEPLOY_CUDART_STATIC).parent_path() / "stubs/libcuda.so";
-  if (!std::filesystem::exists(stub)) GTEST_SKIP() << "the toolkit of the tests has no driver stub: " << stub;
+  if (!std::filesystem::exists(stub)) GTEST_SKIP() << "not applicable: this toolkit has no driver stub: " << stub;
   std::filesystem::copy(stub, path("libmine.so"));
   FileRecord record = read("libmine.so");
   ASSERT_TRUE(record.vendor);

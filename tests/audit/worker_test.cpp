@@ -132,7 +132,7 @@ TEST(Worker, AnExceptionIsAProblemInItsOwnWords) {
 
 TEST(Worker, MemoryIsLimited) {
 #if defined(__SANITIZE_ADDRESS__)
-  GTEST_SKIP() << "shadow memory counts as data, so there is no limit under AddressSanitizer";
+  GTEST_SKIP() << "not applicable: shadow memory counts as data, so there is no limit under AddressSanitizer";
 #endif
   WorkerLimits how = limits();
   how.memory = 256u << 20;
@@ -147,7 +147,7 @@ TEST(Worker, MemoryIsLimited) {
 
 TEST(Worker, WhatEarlierFilesLeftInTheHeapIsNotBlamedOnTheNext) {
 #if defined(__SANITIZE_ADDRESS__)
-  GTEST_SKIP() << "shadow memory counts as data, so there is no limit under AddressSanitizer";
+  GTEST_SKIP() << "not applicable: shadow memory counts as data, so there is no limit under AddressSanitizer";
 #endif
   WorkerLimits how = limits(1);
   how.memory = 256u << 20;

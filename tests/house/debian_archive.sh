@@ -10,7 +10,7 @@ folder=$1
 # shellcheck source=tests/debian_archive.sh
 . "$here/../debian_archive.sh"
 suite=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
-[ -n "$suite" ] || { echo "skipped: this system has no release of Debian's kind"; exit 77; }
+[ -n "$suite" ] || { echo "not applicable: this system has no release of Debian's kind"; exit 77; }
 
 # expect NAME WANTED: the sources in FOLDER/NAME lead to WANTED
 expect() {

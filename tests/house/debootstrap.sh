@@ -18,13 +18,13 @@ cannot() {
   echo "skipped: $*"
   exit 77
 }
-[ "$(id -u)" = 0 ] || cannot "a chroot needs root"
+[ "$(id -u)" = 0 ] || cannot "needs root: a chroot"
 command -v debootstrap > /dev/null || cannot "debootstrap is not installed"
 found=$(debian_archive /etc/apt)
 mirror=${found%% *}
 key=${found#"$mirror"}
 key=${key# }
-[ -n "$mirror" ] || cannot "the apt sources of this machine name no archive of this system"
+[ -n "$mirror" ] || cannot "real part not available: the apt sources of this machine name no archive of this system"
 
 rm -rf "$bare"
 mkdir -p "$bare" "$cache"
@@ -36,7 +36,7 @@ if [ ! -f "$packages" ]; then
   debootstrap "$@" --make-tarball="$packages.new" "$suite" "$bare.download" "$mirror" > "$bare.log" 2>&1 || {
     tail -n 20 "$bare.log"
     rm -rf "$packages.new" "$bare.download"
-    cannot "debootstrap could not download $suite"
+    cannot "real part not available: debootstrap could not download $suite"
   }
   rm -rf "$bare.download"
   mv "$packages.new" "$packages"

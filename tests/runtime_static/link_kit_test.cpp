@@ -6,6 +6,7 @@
 
 #include <cstring>
 #include <fstream>
+#include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "workshop.hpp"
@@ -88,7 +89,10 @@ TEST(LinkKit, WorksInAFolderWithSpaces) {
   }
   for (const auto& library : made.libraries) command.push_back(library.front() == '/' ? library : "-l" + library);
   for (const char* linker : {"bfd", "gold", "lld", "mold"}) {
-    if (!has_program(std::string(linker) == "mold" ? "mold" : std::string("ld.") + linker)) continue;
+    if (!has_program(std::string(linker) == "mold" ? "mold" : std::string("ld.") + linker)) {
+      std::cout << "not tried: " << linker << " is not installed\n";
+      continue;
+    }
     Words with = command;
     with.push_back(std::string("-fuse-ld=") + linker);
     must(with);

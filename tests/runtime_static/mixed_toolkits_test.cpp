@@ -17,9 +17,9 @@ namespace {
 constexpr const char* missing = "-52\n";
 
 /// A file of a real part, or the end of the test with the reason.
-#define PART_FILE(variable, part, file)                                              \
-  const std::string variable##_part = real_part(part);                               \
-  if (variable##_part.empty()) GTEST_SKIP() << "the part " part " is not available"; \
+#define PART_FILE(variable, part, file)                                          \
+  const std::string variable##_part = real_part(part);                           \
+  if (variable##_part.empty()) GTEST_SKIP() << "real part not available: " part; \
   const std::string variable = variable##_part + "/" file
 
 #define ARCHIVE_13_0(variable) PART_FILE(variable, "nvcc-13.0", "nvidia/cu13/lib/libcudart_static.a")
@@ -59,7 +59,7 @@ class OtherToolkit : public ::testing::TestWithParam<std::pair<std::string, std:
 
 TEST_P(OtherToolkit, AllApiNamesOfTheArchiveAreRouted) {
   const std::string part = real_part(GetParam().first);
-  if (part.empty()) GTEST_SKIP() << "the part " << GetParam().first << " is not available";
+  if (part.empty()) GTEST_SKIP() << "real part not available: " << GetParam().first;
   const std::string archive = part + "/" + GetParam().second;
   const Words expected = names_by_nm(archive);
   EXPECT_GT(expected.size(), 300u);
@@ -193,7 +193,7 @@ TEST(Majors, ElevenTwelveAndThirteenDoNotDisturbEachOther) {
 
 TEST(Majors, MinorsOfElevenAreOrderedWithoutADriver) {
   // Its cudaRuntimeGetVersion answers 35 then. The older one is 11.8, whose table of functions is set back.
-  if (access("/proc/driver/nvidia/version", F_OK) == 0) GTEST_SKIP() << "this machine has a driver";
+  if (access("/proc/driver/nvidia/version", F_OK) == 0) GTEST_SKIP() << "not applicable: this machine has a driver";
   ARCHIVE_11_8(newer);
   Workshop shop;
   std::ifstream in(newer, std::ios::binary);
@@ -291,7 +291,8 @@ TEST(RealDriver, OlderThanTheRuntimeOrWithoutADevice) {
   shop.plugin("a11", &kit({.archive = eleven}));
   shop.host();
   // The driver library itself makes the device nodes when root asks, so they say nothing.
-  if (access("/proc/driver/nvidia/version", F_OK) == 0) GTEST_SKIP() << "this machine has a driver of its own";
+  if (access("/proc/driver/nvidia/version", F_OK) == 0)
+    GTEST_SKIP() << "not applicable: this machine has a driver of its own";
   struct Nodes {  // what the driver library leaves behind
     bool before = std::filesystem::exists("/dev/nvidiactl");
     ~Nodes() {

@@ -116,7 +116,7 @@ Words misdirected(const Workshop& shop) {
 
 TEST(Names, EachSlotHoldsTheServersFunctionOfTheSameName) {
 #ifndef __x86_64__
-  GTEST_SKIP() << "reads x86-64 jumps";
+  GTEST_SKIP() << "not applicable: reads x86-64 jumps";
 #endif
   Workshop shop;
   shop.plugin("a", &kit());
@@ -126,7 +126,7 @@ TEST(Names, EachSlotHoldsTheServersFunctionOfTheSameName) {
 
 TEST(Names, EachSlotHoldsTheSharedRuntimesFunctionOfTheSameName) {
 #ifndef __x86_64__
-  GTEST_SKIP() << "reads x86-64 jumps";
+  GTEST_SKIP() << "not applicable: reads x86-64 jumps";
 #endif
   const std::string library = toolkit_shared_library();
   if (library.empty()) GTEST_SKIP() << "the toolkit has no libcudart.so beside its archive";
@@ -140,7 +140,7 @@ TEST(Names, TwoSwappedNamesAreNoticed) {
   // The comparison above must be able to fail: the generated table of one plugin names two functions in wrong order.
   // Both answer 35 without a driver, so nothing else would tell.
 #ifndef __x86_64__
-  GTEST_SKIP() << "reads x86-64 jumps";
+  GTEST_SKIP() << "not applicable: reads x86-64 jumps";
 #endif
   Workshop shop;
   const Kit& right = kit();

@@ -14,6 +14,7 @@
 #include <iostream>
 #include <regex>
 #include <sstream>
+#include <stdexcept>
 
 #include "runtime_static/link_kit.hpp"
 
@@ -106,6 +107,7 @@ std::string real_part(const std::string& name) {
   while (!text.empty() && text.back() == '\n') text.pop_back();
   if (outcome.status == 0) return text.substr(text.find_last_of('\n') + 1);
   std::cerr << text << "\n";
+  if (outcome.status != 77) throw std::runtime_error("tests/real_parts.sh " + name + " failed otherwise");
   return {};
 }
 
@@ -137,7 +139,7 @@ std::string missing_for(Machine machine) {
   for (const auto& program : {tool(machine, "gcc"), tool(machine, "g++"), std::string("qemu-aarch64")}) {
     if (!has_program(program)) return program + " is not installed";
   }
-  return toolkit_archive(machine).empty() ? "the part cudart-aarch64-13.0 is not available" : "";
+  return toolkit_archive(machine).empty() ? "real part not available: cudart-aarch64-13.0" : "";
 }
 
 void OnEachMachine::SetUp() {

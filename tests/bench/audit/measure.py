@@ -15,7 +15,7 @@ def real_part(name):
     """The folder of a part of tests/real_parts.sh; None, and the reason is printed, when it cannot be downloaded."""
     result = subprocess.run(["sh", REAL_PARTS, name], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     if result.returncode == 77:
-        print(f"not tried: {name}: {result.stderr.strip().splitlines()[-1]}")
+        print(result.stderr.strip().splitlines()[-1])
         return None
     if result.returncode != 0:
         sys.exit(f"{name}: {result.stderr}")

@@ -107,7 +107,7 @@ class Cost : public ::testing::TestWithParam<Toolkit> {
   void SetUp() override {
     if (!has_program("valgrind")) GTEST_SKIP() << "valgrind is not installed";
     const std::string part = real_part(GetParam().part);
-    if (part.empty()) GTEST_SKIP() << "the part " << GetParam().part << " is not available";
+    if (part.empty()) GTEST_SKIP() << "real part not available: " << GetParam().part;
     archive = part + "/nvidia/cu13/lib/libcudart_static.a";
     library = part + "/nvidia/cu13/lib/libcudart.so.13";
   }
