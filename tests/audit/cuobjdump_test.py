@@ -4,6 +4,7 @@
   libraries CUDEPLOY CUOBJDUMP-FOLDER LIBRARY-FOLDER TABLE   every library of a toolkit: the same images
   libraries … OLDER-TABLE FILES/JUDGE                        the same by an older lister, which errs in known ways
   archives CUDEPLOY CUOBJDUMP-FOLDER FOLDER OLDER-TABLE FILES/JUDGE  the static libraries of an older toolkit
+  wheel CUDEPLOY CUOBJDUMP-FOLDER OLDER-CUOBJDUMP-FOLDER WHEEL-FOLDER WHEEL-NAME WHEELS TABLE   the ELF files of a wheel
   newest CUDEPLOY CUOBJDUMP-FOLDER NVCC-FOLDER TILEIRAS-FOLDER   concatenated and tile images, relocatable ones too
   resources CUDEPLOY CUOBJDUMP-FOLDER NVCC                   kernels, registers and shared memory of compiled cubins
   kernels CUDEPLOY CUOBJDUMP-FOLDER LIBRARY-FOLDER           the same of the libraries of a toolkit
@@ -11,6 +12,7 @@
 Where the two must differ, TABLE says so: one line per file, kind, architecture, how many more images cudeploy
 lists, and why. A difference without a line fails, and so does a line without a difference. OLDER-TABLE has two versions
 in front, as 13.0/12.4: files of CUDA 13.0, listed by cuobjdump 12.4; or the files' alone, for each lister.
+In the table of wheels (WHEELS is tests/corpus/wheels.json, which names the members), the name of the wheel is in front.
 Exit code 77: this machine lacks a part, and says which.
 """
 
@@ -21,6 +23,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import zipfile
 from collections import Counter, defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -271,6 +274,32 @@ def archives(cudeploy, cuobjdump_folder, library_folder, older_table, label):
     return wrong
 
 
+def wheel(cudeploy, newest_folder, older_folder, wheel_folder, name, wheels, table):
+    """By the newest lister; what it refuses has a row that says so, and is judged by the older one."""
+    (members,) = (row["members"] for row in json.loads(Path(wheels).read_text())["wheels"] if row["file"] == name)
+    rows, wrong = read_table(table, name), []
+    with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(Path(wheel_folder, name)) as package:
+        files = {member: Path(package.extract(member, folder)) for member, row in members.items() if row["format"] == "elf"}
+        by_path = {record["path"]: record for record in inspect(cudeploy, *files.values())}
+        records = {member: by_path[str(path)] for member, path in files.items()}
+        wrong += [f"{member}: problem: {problem['message']}" for member, record in records.items() for problem in record["problems"]]
+        judged = dict(zip(files, list_all(cuobjdump_in(newest_folder), files.values())))
+        refused = {member: files[member] for member, images in judged.items() if isinstance(images, Refused)}
+        for member, images in zip(refused, list_all(cuobjdump_in(older_folder), refused.values())):
+            if rows.pop((member, "refused", "all"), None) is None:
+                wrong.append(str(judged[member]))
+            judged[member] = images
+    for member, images in judged.items():
+        if isinstance(images, Refused):
+            wrong.append(f"by the older lister: {images}")
+    wrong += differences({member: read(record) for member, record in records.items()}, judged, rows)
+    print(f"{len(judged)} libraries, {len(refused)} of them by the older cuobjdump, {images_in(judged)} images listed, "
+          f"{len(rows)} explained differences")
+    if not images_in(judged):
+        wrong.append("no image was compared")
+    return wrong
+
+
 def newest(cudeploy, cuobjdump_folder, nvcc_folder, tileiras_folder):
     """A unit with a SIMT and a tile kernel has two fat binaries; --concat joins the images of each sort in one entry."""
     cuobjdump = cuobjdump_in(cuobjdump_folder)
@@ -380,7 +409,8 @@ def kernels(cudeploy, cuobjdump_folder, library_folder):
 
 
 def main():
-    cases = {"kernels": kernels, "places": places, "libraries": compare, "archives": archives, "newest": newest, "resources": resources}
+    cases = {"kernels": kernels, "places": places, "libraries": compare, "archives": archives, "wheel": wheel, "newest": newest,
+             "resources": resources}
     wrong = cases[sys.argv[1]](*sys.argv[2:])
     print("\n".join(wrong))
     sys.exit(1 if wrong else 0)
