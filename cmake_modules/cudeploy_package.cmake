@@ -36,7 +36,8 @@ With SOURCE_DATE_EPOCH set, the same bytes come out of two build folders.
 DEB and RPM put the files below ``/usr``, where a bundled libcudart is in the way of other packages: to keep a bundle in a
 folder of its own, set CPACK_PACKAGING_INSTALL_PREFIX to ``/opt/<name>`` before the call.
 
-Reads the CPACK_ variables that are set before the call and calls include(CPack) itself. Call it last, once per project.
+Reads the CPACK_ variables that are set before the call and calls include(CPack) itself. Call it last, once per project. An
+include(CPack) before it, or behind it up to the end of the top folder, is an error: it would take the gates out.
 #]=======================================================================]
 include_guard(GLOBAL)
 include("${CMAKE_CURRENT_LIST_DIR}/nearest_word.cmake")
@@ -134,6 +135,20 @@ set(CUDEPLOY_DRIVER \"${driver}\")
   list(APPEND CPACK_PRE_BUILD_SCRIPTS "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/gate_before_package.cmake")
   list(APPEND CPACK_POST_BUILD_SCRIPTS "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/gate_after_package.cmake")
   include(CPack)
+  cmake_language(EVAL CODE
+    "cmake_language(DEFER DIRECTORY [[${CMAKE_SOURCE_DIR}]] CALL _cudeploy_check_gates [[${CPACK_OUTPUT_CONFIG_FILE}]])")
+endfunction()
+
+# A later include(CPack), in this folder or in one above, writes anew what cpack reads, and knows nothing of the gates.
+function(_cudeploy_check_gates cpack_config)
+  file(STRINGS "${cpack_config}" gates REGEX "gate_(before|after)_package\\.cmake")
+  list(LENGTH gates count)
+  if(count LESS 2)
+    file(REMOVE "${cpack_config}")  # cpack would run all the same
+    message(FATAL_ERROR "cudeploy_package: CPack was included again after cudeploy_package, so cpack would audit nothing\n"
+      "  hint: take include(CPack) out; cudeploy_package includes it. Where a project above makes the package, it calls \
+cudeploy_package, and this one only if(PROJECT_IS_TOP_LEVEL)")
+  endif()
 endfunction()
 
 # Installs targets with the libraries that they need, except those of the driver and of the C and C++ runtimes.

@@ -138,6 +138,12 @@ refused 'cudeploy_package(TARGETS app GENERATOR TGZ)' 'unknown argument "GENERAT
 refused 'cudeploy_package(TARGETS app GPUS sm_90)' 'did you mean 90?'
 refused 'cudeploy_package(TARGETS app DRIVER 535)' 'DRIVER is "535"'
 refused 'include(CPack) && cudeploy_package()' 'CPack was included before'
+# A later one writes what cpack reads once more, without the gates: in the same folder, or in the one above.
+refused 'cudeploy_package() && include(CPack)' 'CPack was included again after cudeploy_package, so cpack would audit nothing' \
+  'hint: take include(CPack) out'
+# shellcheck disable=SC2016
+refused 'file(WRITE "${CMAKE_BINARY_DIR}/below/CMakeLists.txt" "cudeploy_package()\n") &&
+  add_subdirectory("${CMAKE_BINARY_DIR}/below" below) && include(CPack)' 'CPack was included again after cudeploy_package'
 refused 'cudeploy_package() && cudeploy_package(TARGETS app)' 'called before'
 refused 'find_package(cudeploy REQUIRED COMPONENTS adit)' 'no component "adit"'
 refused 'find_package(cudeploy 2.0 REQUIRED)' 'version'
