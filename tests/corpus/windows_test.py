@@ -22,8 +22,8 @@ MACHINES = {"IMAGE_FILE_MACHINE_AMD64": "x86_64", "IMAGE_FILE_MACHINE_ARM64": "a
 # cuobjdump lists neither LTO-IR nor the f of a family.
 LISTED_KINDS = {"cubin", "ptx"}
 
-# What the judge does not list, and why.
-REFUSED = {"libbitsandbytes_cuda121.dll": "cuobjdump 13.5 calls cubins of CUDA 12.1 invalid, which 12.4 lists"}
+# Files at which the judge gives up, and its words. (It calls cubins of CUDA 12.1 invalid, which 12.4 lists.)
+REFUSED = {"libbitsandbytes_cuda121.dll": "Invalid ELF"}
 
 
 def skip(why):
@@ -87,30 +87,53 @@ def tables(cudeploy, dlls, _):
     return wrong
 
 
+class Refused(Exception):
+    """The lister fails on this file."""
+
+
+def listed(cuobjdump, path, environment):
+    """Counter of (kind, architecture); empty where the lister finds no device code."""
+    images = Counter()
+    for option, kind in (("-lelf", "cubin"), ("-lptx", "ptx")):
+        done = subprocess.run(["wine", cuobjdump, "-all", option, path.name], cwd=path.parent, env=environment,
+                              capture_output=True, text=True)
+        if re.search(r"does not contain device code|No (ELF|PTX) file found", done.stdout + done.stderr):
+            continue
+        if done.returncode != 0:
+            raise Refused(f"{path.name}: cuobjdump {option}: exit code {done.returncode}: {done.stdout}{done.stderr}")
+        if not done.stdout:
+            raise SystemExit(f"{path.name}: cuobjdump {option} says nothing: {done.stderr}")
+        for line in done.stdout.splitlines():
+            match = re.fullmatch(r"(?:ELF|PTX) file +\d+: .*\.sm_(\d+[af]?)\.(?:cubin|ptx)\s*", line)
+            if not match:
+                raise SystemExit(f"{path.name}: cuobjdump {option} says what this test does not know: {line}")
+            images[kind, match[1]] += 1
+    return images
+
+
 def device_code(cudeploy, dlls, real_parts):
     if not shutil.which("wine"):
         skip("no wine here")
     (cuobjdump,) = part(real_parts, "cuobjdump-windows-13.5").rglob("cuobjdump.exe")
-    wrong, compared = [], 0
+    wrong, compared, empty = [], 0, 0
     environment = {**os.environ, "WINEPREFIX": str(dlls[0].parent / "wine"), "WINEDEBUG": "-all"}
     for path in dlls:
         record = read(cudeploy, path)
-        if path.name in REFUSED or not record["fat_binaries"]:
-            continue
         ours = Counter((image["kind"], f"{image['arch']}{image['variant'].replace('f', '')}")
                        for box in record["fat_binaries"] for image in box["images"] if image["kind"] in LISTED_KINDS)
-        theirs = Counter()
-        for option, kind in (("-lelf", "cubin"), ("-lptx", "ptx")):
-            lines = output_of("wine", cuobjdump, "-all", option, path.name, cwd=path.parent, env=environment).splitlines()
-            for line in lines:
-                match = re.fullmatch(r"(?:ELF|PTX) file +\d+: .*\.sm_(\d+[af]?)\.(?:cubin|ptx)\s*", line)
-                if not match:
-                    raise SystemExit(f"{path.name}: cuobjdump {option} says what this test does not know: {line}")
-                theirs[kind, match[1]] += 1
+        try:
+            theirs = listed(cuobjdump, path, environment)
+        except Refused as refused:
+            if path.name not in REFUSED or REFUSED[path.name] not in str(refused):
+                wrong.append(str(refused))
+            continue
+        if path.name in REFUSED:
+            wrong.append(f"{path.name}: stands in REFUSED, but cuobjdump lists it")
         if ours != theirs:
             wrong.append(f"{path.name}: only cudeploy lists {ours - theirs}, only cuobjdump {theirs - ours}")
         compared += sum(theirs.values())
-    print(f"{compared} images compared")
+        empty += not theirs
+    print(f"{compared} images compared, {empty} files without device code by both")
     if compared < 50:
         wrong.append(f"only {compared} images were compared; each of these wheels has hundreds")
     return wrong
