@@ -13,7 +13,9 @@ A bundle that is audited before it exists, and again when it is finished.
 
 ``TARGETS``
   Installed into ``bin`` and the library folder, together with the shared libraries that they need and that the
-  target machine may lack; never driver libraries (they belong to the machine's driver) nor the C and C++ runtimes.
+  target machine may lack; never driver libraries (they belong to the machine's driver) nor the C and C++ runtimes. Of
+  what lies in ``/lib`` and ``/usr/lib`` only NVIDIA's libraries go along: install() others, or name them in the policy's
+  ``provided``.
   Where libcudart is among them, NVIDIA's licence text goes along. Targets with different CUDA runtimes, of which one is a
   library, are an error.
   Default: nothing is installed here; the project's own install() rules decide.
@@ -169,11 +171,15 @@ function(_cudeploy_install_targets targets)
   if(cudart)
     cmake_path(GET cudart PARENT_PATH toolkit_libraries)
   endif()
+  # A distribution keeps the toolkit where it keeps what every machine has.
+  set(nvidia_libraries "lib(cudart|cublas(Lt)?|cufftw?|curand|cusolver(Mg)?|cusparse(Lt)?|cudnn[a-z_]*|nccl|nvrtc(-builtins)?|\
+nvJitLink|nvfatbin|nvjpeg2?k?|npp[a-z]+|nvToolsExt|cupti|cufile)\\.so(\\.|$)")
   install(RUNTIME_DEPENDENCY_SET cudeploy_dependencies
     PRE_EXCLUDE_REGEXES
       "^libcuda\\.so(\\..*)?$" "^libcudadebugger\\.so" "^libnvidia-.*\\.so" "^libnvcuvid\\.so" "^libnvoptix\\.so"
       "^(libc|libm|libdl|librt|libpthread|libutil|libresolv|libgcc_s|libstdc\\+\\+)\\.so(\\.|$)" "^ld-linux.*\\.so"
-    POST_EXCLUDE_REGEXES "^/lib" "^/usr/lib"
+    POST_INCLUDE_REGEXES "/${nvidia_libraries}"
+    POST_EXCLUDE_REGEXES "^/(usr/)?lib(32|64|x32)?/"
     DIRECTORIES ${toolkit_libraries} ${CMAKE_CUDA_IMPLICIT_LINK_DIRECTORIES}
     LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 endfunction()

@@ -21,7 +21,8 @@ for tree in one two; do
     output_has '.: audit passed' "shared_runtime-1.0-Linux.$(echo "$format" | sed 's/STGZ/sh/; s/TGZ/tar.gz/' | tr '[:upper:]' '[:lower:]')"
   done
 done
-original=$(sha256sum "$(find -L "$CUDEPLOY_TOOLKIT/lib64" "$CUDEPLOY_TOOLKIT/lib" -maxdepth 1 -name 'libcudart.so.*' 2> /dev/null | sort | tail -n 1)" | cut -d ' ' -f 1)
+runtime=$(find -L "$CUDEPLOY_TOOLKIT/lib64" "$CUDEPLOY_TOOLKIT/lib" -maxdepth 1 -name 'libcudart.so.*' 2> /dev/null | sort | tail -n 1)
+original=$(sha256sum "$runtime" | cut -d ' ' -f 1)
 name=shared_runtime-1.0-Linux
 
 unpack_TGZ() { tar -xzf "$1" -C "$2"; }
@@ -91,4 +92,43 @@ if command -v rpmbuild > /dev/null; then
   must_pass unpack_RPM "$work/depends/build/depends-1.0-Linux.rpm" "$work/depends/root"
   must_pass cmp "$archive" "$(find "$work/depends/root" -name libcudart_static.a)"
 fi
+
+# A distribution has the toolkit in /usr/lib, beside what every machine has: NVIDIA's libraries go along, the others stay.
+mkdir "$work/distribution" "$work/toolkit"
+cat > "$work/distribution/CMakeLists.txt" << 'LISTS'
+cmake_minimum_required(VERSION 3.24)
+project(distribution VERSION 1.0 LANGUAGES CXX)
+find_package(cudeploy 1.0 REQUIRED)
+file(WRITE "${CMAKE_BINARY_DIR}/main.cpp" "#include <cuda_runtime_api.h>\n#include <zlib.h>\n"
+  "int main() { int version = 0; return cudaRuntimeGetVersion(&version) != cudaSuccess || !*zlibVersion(); }\n")
+add_executable(distribution "${CMAKE_BINARY_DIR}/main.cpp")
+target_link_libraries(distribution PRIVATE z)
+file(WRITE "${CMAKE_BINARY_DIR}/policy.toml" "provided = [\"libz.so.1\"]\n")
+cudeploy_target(distribution RUNTIME shared POLICY "${CMAKE_BINARY_DIR}/policy.toml")
+cudeploy_package(TARGETS distribution GENERATORS TGZ POLICY "${CMAKE_BINARY_DIR}/policy.toml")
+LISTS
+cat > "$work/distribution/try.sh" << SCRIPT
+mount --bind '$work/toolkit' /usr/lib/apt || exit 77
+work='$work'
+. '$here/../cmake_modules/expect.sh'
+must_pass configure "\$work/distribution" "\$work/distribution/build" -DCUDAToolkit_ROOT="$CUDEPLOY_TOOLKIT" \
+  -DCUDA_cudart_LIBRARY=/usr/lib/apt/$(basename "$runtime")
+must_pass cmake --build "\$work/distribution/build"
+must_pass sh -c "cd '\$work/distribution/build' && cpack"
+output_has 'audit passed'
+SCRIPT
+cp "$runtime" "$work/toolkit"
+status=0
+unshare -rm sh "$work/distribution/try.sh" || status=$?
+case $status in
+  0)
+    mkdir "$work/distribution/root"
+    tar -xzf "$work/distribution/build/distribution-1.0-Linux.tar.gz" -C "$work/distribution/root" --strip-components=1
+    libdir=$(sed -n 's/^CMAKE_INSTALL_LIBDIR:PATH=//p' "$work/distribution/build/CMakeCache.txt")
+    same 'libraries in the bundle' "$(cd "$work/distribution/root" && find . -name '*.so*')" "./$libdir/$(basename "$runtime")"
+    must_pass env -i "$work/distribution/root/bin/distribution"
+    ;;
+  77) echo "not tried: a toolkit in /usr/lib (no mount in a namespace of its own)" ;;
+  *) exit 1 ;;
+esac
 echo "formats: $formats"
