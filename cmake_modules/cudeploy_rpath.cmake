@@ -11,8 +11,8 @@ Search paths that still point to the bundle after it was moved.
   cudeploy_rpath(<target> [LAYOUT bundle|wheel|conda] [DESTINATION <dir>] [PATHS <path>...] [OVERRIDABLE yes|no])
 
 ``LAYOUT``
-  ``bundle`` (default): programs in ``bin``, libraries beside them or in the library folder: ``$ORIGIN`` and the way
-  from DESTINATION to the library folder.
+  ``bundle`` (default): programs in ``bin``, libraries beside them or in the library folder (CMAKE_INSTALL_LIBDIR of
+  GNUInstallDirs): ``$ORIGIN`` and the way from DESTINATION to the library folder.
   ``wheel``: an extension module in a Python package: ``$ORIGIN``, and the folders in which NVIDIA's own Python
   packages put their libraries, reached from DESTINATION: ``nvidia/cu<major>/lib`` (CUDA 13 and newer) or
   ``nvidia/cuda_runtime/lib``.
@@ -54,7 +54,9 @@ function(cudeploy_rpath target)
   endforeach()
 
   get_target_property(type "${target}" TYPE)
-  if(CMAKE_INSTALL_LIBDIR AND NOT IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}")
+  # Where the library folder is depends on the system and the prefix; what is installed later goes there.
+  include(GNUInstallDirs)
+  if(NOT IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}")
     set(libdir "${CMAKE_INSTALL_LIBDIR}")
   else()
     set(libdir lib)
@@ -65,7 +67,7 @@ function(cudeploy_rpath target)
     set(destination "${target}")
   elseif(NOT type STREQUAL "EXECUTABLE")
     set(destination "${libdir}")
-  elseif(CMAKE_INSTALL_BINDIR AND NOT IS_ABSOLUTE "${CMAKE_INSTALL_BINDIR}")
+  elseif(NOT IS_ABSOLUTE "${CMAKE_INSTALL_BINDIR}")
     set(destination "${CMAKE_INSTALL_BINDIR}")
   else()
     set(destination bin)

@@ -93,7 +93,8 @@ if command -v rpmbuild > /dev/null; then
   must_pass cmp "$archive" "$(find "$work/depends/root" -name libcudart_static.a)"
 fi
 
-# A distribution has the toolkit in /usr/lib, beside what every machine has: NVIDIA's libraries go along, the others stay.
+# A distribution has the toolkit in /usr/lib, beside what every machine has: NVIDIA's libraries go along, the others stay. On
+# Debian, prefix /usr makes the library folder lib/x86_64-linux-gnu, already at the first configure.
 mkdir "$work/distribution" "$work/toolkit"
 cat > "$work/distribution/CMakeLists.txt" << 'LISTS'
 cmake_minimum_required(VERSION 3.24)
@@ -111,7 +112,7 @@ cat > "$work/distribution/try.sh" << SCRIPT
 mount --bind '$work/toolkit' /usr/lib/apt || exit 77
 work='$work'
 . '$here/../cmake_modules/expect.sh'
-must_pass configure "\$work/distribution" "\$work/distribution/build" -DCUDAToolkit_ROOT="$CUDEPLOY_TOOLKIT" \
+must_pass configure "\$work/distribution" "\$work/distribution/build" -DCMAKE_INSTALL_PREFIX=/usr -DCUDAToolkit_ROOT="$CUDEPLOY_TOOLKIT" \
   -DCUDA_cudart_LIBRARY=/usr/lib/apt/$(basename "$runtime")
 must_pass cmake --build "\$work/distribution/build"
 must_pass sh -c "cd '\$work/distribution/build' && cpack"
@@ -125,6 +126,7 @@ case $status in
     mkdir "$work/distribution/root"
     tar -xzf "$work/distribution/build/distribution-1.0-Linux.tar.gz" -C "$work/distribution/root" --strip-components=1
     libdir=$(sed -n 's/^CMAKE_INSTALL_LIBDIR:PATH=//p' "$work/distribution/build/CMakeCache.txt")
+    [ ! -e /etc/debian_version ] || same 'library folder' "$libdir" "lib/$(dpkg-architecture -qDEB_HOST_MULTIARCH)"
     same 'libraries in the bundle' "$(cd "$work/distribution/root" && find . -name '*.so*')" "./$libdir/$(basename "$runtime")"
     must_pass env -i "$work/distribution/root/bin/distribution"
     ;;
