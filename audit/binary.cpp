@@ -506,7 +506,7 @@ void read_elf(const Bytes& bytes, const ReadOptions& options, FileRecord& record
   vendor_clues.holds_text = [&](std::string_view text) { return holds_text(bytes, data(), text); };
   vendor_clues.texts = [&](std::span<const std::string_view> begins) { return texts(bytes, data(), begins); };
   constexpr std::string_view name("\0cuInit\0", 8);
-  vendor_clues.names_driver_api = std::search(slice.begin(), slice.end(), name.begin(), name.end()) != slice.end();
+  vendor_clues.names_driver_api = memmem(slice.data(), slice.size(), name.data(), name.size()) != nullptr;
   record.vendor = recognise_vendor(record, vendor_clues);
 
   if ((options.for_audit || options.kernels) && !record.vendor)
@@ -606,12 +606,15 @@ FileRecord read_elf_with_lief_alone(const std::string& path, const Bytes& bytes)
 }
 
 std::vector<FileRecord> read_binary(const std::string& path, const Bytes& bytes, const ReadOptions& options) {
-  if (!looks_like_archive(bytes)) return {read_one(path, bytes, options)};
+  std::vector<FileRecord> records;
+  if (!looks_like_archive(bytes)) {
+    records.push_back(read_one(path, bytes, options));
+    return records;
+  }
   FileRecord archive;
   archive.path = path;
   archive.size = bytes.size();
   archive.format = Format::ar;
-  std::vector<FileRecord> records;
   for (const ArchiveMember& member : read_archive(bytes, archive.problems)) {
     PartBytes part(bytes, member.where);
     FileRecord record = read_one(path + "!/" + member.name, part, options);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <unordered_set>
 
 namespace cudeploy {
 namespace {
@@ -381,6 +382,33 @@ Coverage coverage(const FileRecord& file, GpuTarget gpu) {
   }
   if (result.judged() > 0) result.worst = result.none ? Fit::none : result.jit ? Fit::jit : Fit::native;
   return result;
+}
+
+FileRecord one_of_each_kind(const FileRecord& file) {
+  FileRecord few;
+  few.path = file.path;
+  few.format = file.format;
+  few.runtime_copies = file.runtime_copies;
+  std::unordered_set<std::string> seen;
+  std::string kind;
+  const auto add = [&](std::string_view text) { kind.append(text).push_back('\0'); };
+  for (const FatBinary& container : file.fat_binaries) {
+    kind.assign(1, container.loadable ? 'l' : 'r');
+    for (const Image& image : container.images) {
+      kind += fmt::format_int(static_cast<int>(image.kind)).str();
+      add(fmt::format_int(image.entry_kind).str());
+      add(image.arch ? std::string_view(fmt::format_int(*image.arch).c_str()) : "-");
+      add(image.variant);
+      add(image.ptx_version.value_or("-"));
+      add(image.toolkit.value_or("-"));
+      add(fmt::format_int(static_cast<int>(image.compression)).str());
+      kind.push_back(image.group ? 'g' : '-');
+      kind.push_back(image.arch_specific ? 's' : '-');
+      kind.push_back(image.kernel_count.value_or(1) > 0 ? 'k' : '-');
+    }
+    if (seen.insert(kind).second) few.fat_binaries.push_back(container);
+  }
+  return few;
 }
 
 std::optional<DriverVersion> driver_version(std::string_view text) {

@@ -82,6 +82,11 @@ struct Coverage {
 };
 Coverage coverage(const FileRecord& file, GpuTarget gpu);
 
+/// The fat binaries of a large library are thousands, and alike in all that decides here. This has the first of each
+/// kind: its worst fit, whether something serves a GPU, and its driver floors are those of the file, the counts are
+/// not.
+FileRecord one_of_each_kind(const FileRecord& file);
+
 /// A driver version, "550.54.14" -> {550, 54, 14}. Compares as numbers.
 struct DriverVersion {
   int branch = 0, minor = 0, patch = 0;

@@ -85,7 +85,10 @@ class Encoder {
     (put(values), ...);
   }
 
-  std::vector<std::uint8_t> bytes;
+  std::vector<std::uint8_t> bytes() && {
+    bytes_.resize(used_);
+    return std::move(bytes_);
+  }
 
  private:
   template <typename T>
@@ -111,9 +114,13 @@ class Encoder {
     for (const T& value : list) put(value);
   }
   void raw(const void* data, std::size_t size) {
-    auto* from = static_cast<const std::uint8_t*>(data);
-    bytes.insert(bytes.end(), from, from + size);
+    if (size > bytes_.size() - used_) bytes_.resize(std::max(2 * bytes_.size(), used_ + size));
+    if (size != 0) std::memcpy(bytes_.data() + used_, data, size);
+    used_ += size;
   }
+
+  std::vector<std::uint8_t> bytes_;  // fields are small and many: the room doubles, and no field asks for its own
+  std::size_t used_ = 0;
 };
 
 class Decoder {
@@ -183,7 +190,7 @@ class Decoder {
 std::vector<std::uint8_t> encode(const std::vector<FileRecord>& files) {
   Encoder encoder;
   encoder(files);
-  return std::move(encoder.bytes);
+  return std::move(encoder).bytes();
 }
 
 std::vector<FileRecord> decode(std::span<const std::uint8_t> bytes) {

@@ -165,17 +165,30 @@ std::string image_words(const Image& image) {
   return printable(name);
 }
 
+/// What decides the name of an image, and the order in which names are shown. Comparing these is cheaper than making
+/// thousands of equal names.
+using ImageKey = std::tuple<ImageKind, std::uint32_t, bool, std::string_view, std::uint16_t>;
+ImageKey key_of(const Image& image) {
+  return {image.kind, image.arch.value_or(0), image.arch.has_value(), image.variant,
+          image.kind == ImageKind::other ? image.entry_kind : std::uint16_t{0}};
+}
+
 /// Images by name, in the order of kind, architecture, variant, PTX version: "sm_80 ×3  sm_90 ×3  PTX 9.0 compute_90".
 std::vector<std::string> image_counts(const std::vector<const FatBinary*>& containers) {
-  using Key = std::tuple<int, std::uint32_t, std::string, std::string, std::string>;
-  std::map<Key, std::size_t> counts;
+  struct Count {
+    const Image* first = nullptr;
+    std::size_t images = 0;
+  };
+  std::map<std::tuple<ImageKey, std::string_view, bool>, Count> counts;
   for (const FatBinary* container : containers)
-    for (const Image& image : container->images)
-      ++counts[Key{static_cast<int>(image.kind), image.arch.value_or(0), image.variant, image.ptx_version.value_or(""),
-                   image_words(image)}];
+    for (const Image& image : container->images) {
+      const std::string_view ptx_version = image.ptx_version ? std::string_view(*image.ptx_version) : "";
+      Count& count = counts[{key_of(image), ptx_version, image.debug}];
+      if (count.images++ == 0) count.first = &image;
+    }
   std::vector<std::string> out;
   for (const auto& [key, count] : counts)
-    out.push_back(std::get<4>(key) + (count > 1 ? fmt::format(" ×{}", count) : ""));
+    out.push_back(image_words(*count.first) + (count.images > 1 ? fmt::format(" ×{}", count.images) : ""));
   return out;
 }
 
@@ -222,7 +235,7 @@ std::vector<Cost> costs_of(const FileRecord& file) {
   for (const FatBinary& container : file.fat_binaries) containers.push_back(&container);
   std::stable_sort(containers.begin(), containers.end(),
                    [](const FatBinary* a, const FatBinary* b) { return a->offset < b->offset; });
-  std::map<std::tuple<int, std::uint32_t, std::string>, Cost> costs;
+  std::map<ImageKey, Cost> costs;
   for (std::size_t i = 0; i < containers.size(); ++i) {
     const FatBinary& container = *containers[i];
     std::uint64_t end = i + 1 < containers.size() ? std::min(containers[i + 1]->offset, file.size) : file.size;
@@ -234,8 +247,8 @@ std::vector<Cost> costs_of(const FileRecord& file) {
                      [&](const Image* a, const Image* b) { return begin_of(*a) < begin_of(*b); });
     std::uint64_t left = end - container.offset, plain = 0;
     const auto cost_of = [&](const Image& image) -> Cost& {
-      Cost& cost = costs[{static_cast<int>(image.kind), image.arch.value_or(0), image_name(image)}];
-      cost.image = image_name(image);
+      Cost& cost = costs[key_of(image)];
+      if (cost.image.empty()) cost.image = image_name(image);
       return cost;
     };
     for (std::size_t k = 0; k < images.size(); ++k) {
@@ -292,7 +305,8 @@ struct Served {
 };
 
 /// Of all GPUs that are known, the oldest first; nothing where no fat binary is judged.
-std::vector<Served> served_by(const FileRecord& file) {
+std::vector<Served> served_by(const FileRecord& whole) {
+  const FileRecord file = one_of_each_kind(whole);
   std::vector<Served> all;
   for (const Gpu& gpu : known_gpus()) {
     const Coverage covered = coverage(file, gpu.target);

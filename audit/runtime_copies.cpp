@@ -12,6 +12,7 @@
 #include <memory>
 #include <set>
 #include <string_view>
+#include <unordered_map>
 
 namespace cudeploy {
 
@@ -107,7 +108,7 @@ bool is_api_name(std::string_view name) {
 /// Follows the records from `slot` on, and says where the table ends; nothing where it is none. `pointers` holds the
 /// relocated slots around.
 std::optional<CallbackTable> read_table(const Bytes& bytes, const MemoryView& view, std::uint64_t slot,
-                                        const std::map<std::uint64_t, std::uint64_t>& pointers) {
+                                        const std::unordered_map<std::uint64_t, std::uint64_t>& pointers) {
   Extent where = at_address(view, slot);
   std::vector<CallbackRecord> records(std::min<std::uint64_t>(where.size / sizeof(CallbackRecord), kMaxRecords));
   records.resize(bytes.read(where.offset, std::as_writable_bytes(std::span(records))) / sizeof(CallbackRecord));
@@ -133,7 +134,7 @@ std::optional<CallbackTable> read_table(const Bytes& bytes, const MemoryView& vi
 /// Tables among the slots that point at one of `names`.
 std::vector<CallbackTable> tables_at(const Bytes& bytes, const MemoryView& view, const std::set<std::uint64_t>& slots) {
   // Pointers of all windows in one more pass over the relocations, so that an unsorted table costs nothing.
-  std::map<std::uint64_t, std::uint64_t> pointers;
+  std::unordered_map<std::uint64_t, std::uint64_t> pointers;
   constexpr std::uint64_t window = kMaxRecords * sizeof(CallbackRecord);
   if (view.relocations && !slots.empty()) {
     view.relocations({*slots.begin(), *slots.rbegin() + window}, {}, [&](std::uint64_t slot, std::uint64_t target) {

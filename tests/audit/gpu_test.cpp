@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "short_record.hpp"
 
@@ -47,6 +48,61 @@ TEST(Gpu, TableIsInOrderAndComplete) {
   EXPECT_EQ(describe({9, 0}), "9.0 (Hopper)");
   EXPECT_EQ(describe({11, 0}), "11.0 (Blackwell, Tegra)");
   EXPECT_EQ(describe({14, 0}), "14.0");
+}
+
+/// One container for each value of each field that decides, each twice.
+FileRecord file_of_all_kinds() {
+  FileRecord file;
+  const auto add = [&](const std::function<void(FatBinary&, Image&)>& change) {
+    for (int i = 0; i < 2; ++i) {
+      FatBinary one = container({"sm_90"});
+      change(one, one.images.front());
+      one.offset = file.fat_binaries.size();
+      file.fat_binaries.push_back(std::move(one));
+    }
+  };
+  add([](FatBinary&, Image&) {});
+  add([](FatBinary& one, Image&) { one.loadable = false; });
+  add([](FatBinary& one, Image&) { one.images.clear(); });
+  add([](FatBinary& one, Image& image) { one.images.push_back(image); });
+  add([](FatBinary&, Image& image) { image.kind = ImageKind::tile_ir; });
+  add([](FatBinary&, Image& image) { image.kind = ImageKind::other; });
+  add([](FatBinary&, Image& image) { image.kind = ImageKind::other, image.entry_kind = 0x40; });
+  add([](FatBinary&, Image& image) { image.arch.reset(); });
+  add([](FatBinary&, Image& image) { image.arch = 80; });
+  add([](FatBinary&, Image& image) { image.variant = "a"; });
+  add([](FatBinary&, Image& image) { image.kind = ImageKind::ptx, image.ptx_version = "9.0"; });
+  add([](FatBinary&, Image& image) { image.kind = ImageKind::ptx, image.ptx_version = "8.7"; });
+  add([](FatBinary&, Image& image) { image.compression = Compression::zstd; });
+  add([](FatBinary&, Image& image) { image.toolkit = "12.4"; });
+  add([](FatBinary&, Image& image) { image.group = 64; });
+  add([](FatBinary&, Image& image) { image.arch_specific = true; });
+  add([](FatBinary&, Image& image) { image.kernel_count = 0; });
+  return file;
+}
+
+TEST(Gpu, OneOfEachKindOfFatBinaryDecidesAsAllDo) {
+  const FileRecord file = file_of_all_kinds();
+  EXPECT_EQ(one_of_each_kind(file).fat_binaries.size(), file.fat_binaries.size() / 2);
+  // Each kind alone, so that none hides behind a worse one.
+  for (std::size_t kind = 0; kind < file.fat_binaries.size(); kind += 2) {
+    FileRecord alike;
+    alike.format = Format::pe;
+    alike.fat_binaries.assign(3, file.fat_binaries[kind]);
+    alike.fat_binaries.back().images.insert(alike.fat_binaries.back().images.end(), 2, short_image("compute_50"));
+    const FileRecord few = one_of_each_kind(alike);
+    ASSERT_EQ(few.fat_binaries.size(), 2U);
+    for (const Gpu& gpu : known_gpus()) {
+      EXPECT_EQ(coverage(few, gpu.target).worst, coverage(alike, gpu.target).worst) << kind;
+      const auto expected = driver_floor(alike, gpu.target), found = driver_floor(few, gpu.target);
+      ASSERT_EQ(found.has_value(), expected.has_value()) << kind;
+      if (!found) continue;
+      EXPECT_EQ(found->text(), expected->text()) << kind;
+      ASSERT_EQ(found->parts.size(), expected->parts.size()) << kind;
+      for (std::size_t i = 0; i < found->parts.size(); ++i)
+        EXPECT_EQ(found->parts[i].reason, expected->parts[i].reason) << kind;
+    }
+  }
 }
 
 TEST(Gpu, ThorHasTwoNames) {
