@@ -65,10 +65,15 @@ def compare_folder(arguments, files):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cudeploy", required=True)
+    parser.add_argument("--released", required=True, help="the command of the release; measured where it was made")
     parser.add_argument("--lief", required=True, help="the program lief_whole_parse")
     parser.add_argument("--folder", required=True, help="the toolkit's libraries")
     parser.add_argument("--rounds", type=int, default=5)
     arguments = parser.parse_args()
+    if Path(arguments.released).exists():
+        arguments.cudeploy = arguments.released
+    else:
+        print(f"not tried: the command of the release, which was not made; measured is {arguments.cudeploy}")
     library = Path(arguments.folder, LIBRARY).resolve()
     if not library.exists():
         print(f"skipped: {LIBRARY} is not in {arguments.folder}")
