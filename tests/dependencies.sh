@@ -28,7 +28,8 @@ packages_for() {
         zip ;;
     # the long tests: other machines' code, costs, the static checker, a bare Debian
     all)
-      echo clang-tidy curl debootstrap g++-11 g++-aarch64-linux-gnu libarchive-tools qemu-user rustc valgrind wine wine64 ;;
+      echo clang-tidy curl debootstrap g++-11 g++-aarch64-linux-gnu libarchive-tools qemu-user rustc strace valgrind wine \
+        wine64 ;;
     *) echo "dependencies.sh: unknown purpose: $1" >&2; return 1 ;;
   esac
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Reading must cost what matters in a file, not its size: cudeploy inspect against what others take for the same
 libraries of the toolkit, in one run, by turns, on the same warm files, medians. Fails where inspect is not 40 times
-faster than NVIDIA's cuobjdump or 20 times faster than LIEF's whole parse on the largest library, needs more than 96 MiB
+faster than NVIDIA's cuobjdump or 20 times faster than LIEF's whole parse on the largest library, needs more than 96 MB
 there with all its processes, or takes more than 1.5 times as long for the whole folder as cat for the same files.
 """
 import argparse
@@ -12,7 +12,7 @@ from pathlib import Path
 from measure import medians_by_turns, peak_memory, print_rows, real_part, verdict
 
 LEAST = {"cuobjdump": 40, "LIEF, whole parse": 20}  # times faster than these
-MOST_MEMORY = 96  # MiB
+MOST_MEMORY = 96  # MB
 MOST_OF_CAT = 1.5
 LIBRARY = "libcublasLt.so"
 
@@ -41,13 +41,13 @@ def compare_library(arguments, library, lister):
     memory = max(peak_memory(inspect) for _ in range(3))
     print(f"{library.name}, {library.stat().st_size / 1e6:.0f} MB, medians:")
     print_rows(medians, "cudeploy inspect")
-    print(f"  memory of cudeploy inspect, all processes: {memory:.0f} MiB")
+    print(f"  memory of cudeploy inspect, all processes: {memory:.0f} MB")
     missed = []
     for name, least in LEAST.items():
         if name in medians and (ratio := medians[name] / medians["cudeploy inspect"]) < least:
             missed.append(f"{ratio:.1f} times faster than {name}, expected at least {least}")
     if memory > MOST_MEMORY:
-        missed.append(f"{memory:.0f} MiB, expected at most {MOST_MEMORY}")
+        missed.append(f"{memory:.0f} MB, expected at most {MOST_MEMORY}")
     return missed
 
 

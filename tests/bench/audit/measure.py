@@ -1,5 +1,5 @@
 """What benchmarks of the command share: seconds of commands by turns, the memory of all processes of one, and the
-parts that they are compared with. Seconds are by the wall clock; a MiB has 1024 KiB.
+parts that they are compared with. Seconds are by the wall clock; a MB has 1,000,000 bytes.
 """
 import os
 import statistics
@@ -57,7 +57,7 @@ def _peak_of_tree(pid, peaks):
 
 
 def peak_memory(command):
-    """MiB: the sum of the peaks of all its processes, which is no less than the peak of the sum. Pages that are shared
+    """MB: the sum of the peaks of all its processes, which is no less than the peak of the sum. Pages that are shared
     count in each."""
     peaks = {}
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
@@ -68,7 +68,7 @@ def peak_memory(command):
         sys.exit(f"{command[0]}: exit code {process.returncode}")
     if not peaks:
         sys.exit(f"{command[0]}: its memory could not be seen in /proc")
-    return sum(peaks.values()) / 1024
+    return sum(peaks.values()) * 1024 / 1e6
 
 
 def print_rows(medians, first):
