@@ -175,6 +175,32 @@ refused 'add_library(own SHARED "${CMAKE_BINARY_DIR}/empty.cu") && target_link_l
     'app has the unified CUDA runtime and links CUDA::cudart_static, which has the static one' 'take CUDA::cudart_static out of what x links'
   refused 'find_package(CUDAToolkit REQUIRED) && cudeploy_link_runtime(app shared) && target_link_libraries(app PRIVATE CUDA::cudart_static)' \
     'app has the shared CUDA runtime and links CUDA::cudart_static'
+  # Only a folder below knows these: CUDA:: names, and a package that brings a runtime along.
+  below() {
+    mkdir -p "$work/below"
+    printf '%s\n' 'add_executable(inner "${CMAKE_BINARY_DIR}/empty.cu")' 'cudeploy_link_runtime(inner unified)' "$@" > "$work/below/CMakeLists.txt"
+    echo "add_subdirectory([[$work/below]] below)"
+  }
+  refused "$(below 'find_package(CUDAToolkit REQUIRED)' 'target_link_libraries(inner PRIVATE CUDA::cudart)')" \
+    'inner has the unified CUDA runtime and links CUDA::cudart, which has the shared one'
+  package='add_library(p::p SHARED IMPORTED)
+    set_target_properties(p::p PROPERTIES IMPORTED_LOCATION /none/libp.so'
+  refused "$(below "$package CUDEPLOY_RUNTIME shared)" 'target_link_libraries(inner PRIVATE p::p)')" \
+    'inner has the unified CUDA runtime and links p::p, which has the shared one'
+  refused "$(below "$package INTERFACE_LINK_LIBRARIES CUDA::cudart)" 'target_link_libraries(inner PRIVATE p::p)')" \
+    'inner has the unified CUDA runtime and links CUDA::cudart, which has the shared one'
+  accepted "$(below "$package CUDEPLOY_RUNTIME unified)" 'target_link_libraries(inner PRIVATE p::p)')"
+  # What a folder below builds may be told of its runtime by the one above it.
+  accepted "$(below 'add_library(late SHARED "${CMAKE_BINARY_DIR}/empty.cu")' 'target_link_libraries(inner PRIVATE late)') && cudeploy_link_runtime(late unified)"
+  # In generator expressions, unless they are known to be empty.
+  for expression in '$<$<NOT:$<CONFIG:Debug>>:CUDA::cudart>' '$<$<BOOL:ON>:CUDA::cudart>' '$<$<COMPILE_LANGUAGE:CUDA>:CUDA::cudart>' \
+    '$<IF:$<AND:1,$<CONFIG:Debug>>,m,CUDA::cudart>' '$<BUILD_INTERFACE:m\;$<LINK_ONLY:$<$<PLATFORM_ID:Linux>:CUDA::cudart>>>'; do
+    refused "${found}target_link_libraries(app PRIVATE \"$expression\")" 'app has the unified CUDA runtime and links CUDA::cudart, which'
+  done
+  for expression in '$<$<CONFIG:Debug>:CUDA::cudart>' '$<$<BOOL:OFF>:CUDA::cudart>' '$<$<OR:0,$<NOT:1>>:CUDA::cudart>' \
+    '$<IF:$<BOOL:>,CUDA::cudart,m>' '$<INSTALL_INTERFACE:CUDA::cudart>' '$<$<TARGET_EXISTS:CUDA::cudart>:m>'; do
+    accepted "${found}target_link_libraries(app PRIVATE \"$expression\")"
+  done
 }
 
 # What a function was told before cudeploy_target stays, where cudeploy_target says nothing about it.
