@@ -1,9 +1,8 @@
 """NVIDIA's own lister decides whether cudeploy reads device code rightly: cuobjdump_test.py CASE ...
 
   places CUDEPLOY LIBRARY-FOLDER TABLE                       every byte of the sections for device code, and where else
-  libraries CUDEPLOY CUOBJDUMP-FOLDER LIBRARY-FOLDER TABLE   every library of a toolkit: the same images
-  libraries … OLDER-TABLE FILES/JUDGE                        the same by an older lister, which errs in known ways
-  archives CUDEPLOY CUOBJDUMP-FOLDER FOLDER OLDER-TABLE FILES/JUDGE  the static libraries of an older toolkit
+  libraries CUDEPLOY CUOBJDUMP-FOLDER LIBRARY-FOLDER [TABLE] [FILES/JUDGE=OLDER-TABLE]
+                                                             every library of a toolkit, static ones too: the same images
   wheel CUDEPLOY CUOBJDUMP-FOLDER OLDER-CUOBJDUMP-FOLDER WHEEL-FOLDER WHEEL-NAME WHEELS TABLE   the ELF files of a wheel
   newest CUDEPLOY CUOBJDUMP-FOLDER NVCC-FOLDER TILEIRAS-FOLDER   concatenated and tile images, relocatable ones too
   resources CUDEPLOY CUOBJDUMP-FOLDER NVCC                   kernels, registers and shared memory of compiled cubins
@@ -30,8 +29,6 @@ from pathlib import Path
 
 # cuobjdump lists neither LTO-IR nor the f of a family: 120f is 120 to it.
 LISTED_KINDS = {"cubin", "ptx"}
-
-LARGEST_ARCHIVE = 400 << 20  # bytes; a lister unpacks what it reads
 
 NAMED_SECTIONS = {".nv_fatbin", "__nv_relfatbin"}
 
@@ -149,8 +146,8 @@ def inspect_libraries(cudeploy, folder):
     return records
 
 
-def skip_without(files, records):
-    missing = sorted(set(files) - records.keys())
+def skip_without(files, names):
+    missing = sorted(set(files) - set(names))
     if missing:
         skip(f"this toolkit has no {', '.join(missing)}")
 
@@ -242,33 +239,36 @@ def images_in(judged):
     return sum(sum(images.values()) for images in judged.values() if not isinstance(images, Refused))
 
 
-def compare(cudeploy, cuobjdump_folder, library_folder, table, older_table=None, label=None):
-    records = inspect_libraries(cudeploy, library_folder)
-    rows = read_table(table)
-    skip_without({file for file, _, _ in rows}, records)
-    if older_table:
-        for key, count in read_table(older_table, label).items():
-            rows[key] = rows.get(key, 0) + count
-    judged = dict(zip(records, list_all(cuobjdump_in(cuobjdump_folder), [Path(record["path"]) for record in records.values()])))
-    wrong = [f"{name}: problem: {problem['message']}" for name in records for problem in records[name]["problems"]]
-    wrong += differences({name: read(record) for name, record in records.items()}, judged, rows)
-    print(f"{len(judged)} libraries, {images_in(judged)} images listed by cuobjdump, {len(rows)} explained differences")
-    if images_in(judged) < 1000:
-        wrong.append(f"only {images_in(judged)} images were compared; a toolkit has thousands")
-    return wrong
+def all_libraries(folder):
+    """Static and shared libraries in and below a folder, each once; links are links."""
+    return sorted(path for path in Path(folder).rglob("*") if re.search(r"\.a$|\.so[.\d]*$", path.name)
+                  and path.is_file() and not path.is_symlink())
 
 
-def archives(cudeploy, cuobjdump_folder, library_folder, older_table, label):
-    files = sorted(path for path in Path(library_folder).rglob("*.a")
-                   if not path.is_symlink() and path.stat().st_size < LARGEST_ARCHIVE)
-    ours, wrong = {path.name: Counter() for path in files}, []
+def compare(cudeploy, cuobjdump_folder, library_folder, *tables):
+    """Libraries by soname, or by file name; those that only tell a linker what to expect lie in stubs/."""
+    files = {str(path): path for path in all_libraries(library_folder)}
+    images, names, wrong = defaultdict(Counter), {}, []
     for record in inspect(cudeploy, *files):
-        ours[Path(record["path"].split("!/")[0]).name] += read(record)
+        path, _, member = record["path"].partition("!/")
+        images[path] += read(record)
+        name = not member and record["soname"] or Path(path).name
+        names[path] = f"stubs/{name}" if files[path].parent.name == "stubs" else name
         wrong += [f"{record['path']}: problem: {problem['message']}" for problem in record["problems"]]
-    judged = dict(zip(ours, list_all(cuobjdump_in(cuobjdump_folder), files)))
-    rows = read_table(older_table, label)
-    wrong += differences(ours, judged, rows)
-    print(f"{len(judged)} static libraries, {images_in(judged)} images listed by cuobjdump, {len(rows)} explained differences")
+    if len(set(names.values())) != len(files):
+        raise SystemExit(f"{len(files)} files, but {len(set(names.values()))} names of libraries: {sorted(names.values())}")
+    rows = {}
+    for table in tables:
+        label, _, path = table.rpartition("=")
+        own = read_table(path, label)
+        if not label:
+            skip_without({file for file, _, _ in own}, set(names.values()))
+        for key, count in own.items():
+            rows[key] = rows.get(key, 0) + count
+    judged = dict(zip(map(names.get, files), list_all(cuobjdump_in(cuobjdump_folder), files.values())))
+    wrong += differences({names[path]: counter for path, counter in images.items()}, judged, rows)
+    print(f"{len(judged)} libraries, {sum(name.endswith('.a') for name in judged)} of them static, "
+          f"{images_in(judged)} images listed by cuobjdump, {len(rows)} explained differences")
     if images_in(judged) < 1000:
         wrong.append(f"only {images_in(judged)} images were compared; a toolkit has thousands")
     return wrong
@@ -409,7 +409,7 @@ def kernels(cudeploy, cuobjdump_folder, library_folder):
 
 
 def main():
-    cases = {"kernels": kernels, "places": places, "libraries": compare, "archives": archives, "wheel": wheel, "newest": newest,
+    cases = {"kernels": kernels, "places": places, "libraries": compare, "wheel": wheel, "newest": newest,
              "resources": resources}
     wrong = cases[sys.argv[1]](*sys.argv[2:])
     print("\n".join(wrong))
