@@ -126,9 +126,15 @@ function(cudeploy_embed_fatbin target)
     DEPFILE "${fatbin}.d"
     COMMENT "Compiling device code ${arg_NAME}"
     COMMAND_EXPAND_LISTS VERBATIM)
-  set_property(SOURCE "${symbol_source}" APPEND PROPERTY OBJECT_DEPENDS "${fatbin}")
+  get_target_property(target_folder "${target}" SOURCE_DIR)
+  if(NOT target_folder STREQUAL CMAKE_CURRENT_SOURCE_DIR)
+    # Commands and files' properties are a folder's own: the one that builds the target knows neither.
+    add_custom_target("${target}_${arg_NAME}_fatbin" DEPENDS "${fatbin}")
+    add_dependencies("${target}" "${target}_${arg_NAME}_fatbin")
+  endif()
   # Link-time optimisation does not see symbols that assembly defines.
-  set_property(SOURCE "${symbol_source}" APPEND PROPERTY COMPILE_OPTIONS -fno-lto)
+  set_property(SOURCE "${symbol_source}" TARGET_DIRECTORY "${target}" APPEND PROPERTY OBJECT_DEPENDS "${fatbin}")
+  set_property(SOURCE "${symbol_source}" TARGET_DIRECTORY "${target}" APPEND PROPERTY COMPILE_OPTIONS -fno-lto)
   target_sources("${target}" PRIVATE "${symbol_source}")
   set_property(TARGET "${target}" APPEND PROPERTY INCLUDE_DIRECTORIES "${folder}")
 endfunction()

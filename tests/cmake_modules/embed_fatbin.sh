@@ -12,7 +12,8 @@ cat > "$work/source/CMakeLists.txt" << 'LISTS'
 cmake_minimum_required(VERSION 3.24)
 project(embed LANGUAGES C CXX)
 find_package(cudeploy 1.0 REQUIRED)
-add_executable(c main.c)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}")
+add_subdirectory(below)  # a target of another folder
 add_library(x MODULE main.cpp)
 target_compile_definitions(c PRIVATE FACTOR=3)
 foreach(i RANGE 1)  # the second call does nothing
@@ -21,6 +22,8 @@ foreach(i RANGE 1)  # the second call does nothing
 endforeach()
 cudeploy_target(c RUNTIME none)
 LISTS
+mkdir "$work/source/below"
+echo 'add_executable(c ../main.c)' > "$work/source/below/CMakeLists.txt"
 cat > "$work/source/main.c" << 'SOURCE'
 #include <stdint.h>
 #include <stdio.h>
