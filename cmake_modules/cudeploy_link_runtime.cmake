@@ -26,7 +26,8 @@ CUDA_RUNTIME_LIBRARY reaches only targets with CUDA sources.
 ``ANCHOR``
   Only for ``unified``. ``exported`` (default): the mark of the copy is shown under a symbol version, for nm and gdb.
   ``hidden``: not; for libraries that have a version script of their own, beside which GNU ld takes no second one. Where
-  the target's link options carry a version script at the end of its folder, ``hidden`` is chosen, with a message.
+  the target's link options carry a version script at the end of its folder, ``hidden`` is chosen, with a message. A static
+  library leaves the choice to what links it; there it is ``hidden`` where no function was called.
 
 With ``unified`` the host stubs of kernels are kept out of the dynamic symbol table: where two objects export the same one, one
 state would keep the last registration for both.
@@ -84,10 +85,10 @@ function(cudeploy_link_runtime target mode)
     endif()
   endif()
   if(mode STREQUAL "unified")
-    if(arg_ANCHOR STREQUAL "hidden")
-      set(libraries cudeploy::runtime_hidden)
-    else()
-      set(libraries cudeploy::runtime)
+    # Which of the two is up to the file that is linked: a static library hands this on, and one link takes only one.
+    set(libraries "$<IF:$<STREQUAL:$<TARGET_PROPERTY:CUDEPLOY_ANCHOR>,exported>,cudeploy::runtime,cudeploy::runtime_hidden>")
+    set_target_properties("${target}" PROPERTIES CUDEPLOY_ANCHOR ${arg_ANCHOR})
+    if(arg_ANCHOR STREQUAL "exported")
       cmake_language(EVAL CODE "cmake_language(DEFER CALL _cudeploy_fit_anchor [[${target}]])")
     endif()
     _cudeploy_hide_kernels("${target}")
@@ -168,8 +169,6 @@ function(_cudeploy_fit_anchor target)
   endforeach()
   if(options MATCHES "-version-script")
     message(STATUS "cudeploy_link_runtime: ${target}: ANCHOR hidden, since its link options carry a version script")
-    get_target_property(libraries "${target}" LINK_LIBRARIES)
-    list(TRANSFORM libraries REPLACE "^cudeploy::runtime$" "cudeploy::runtime_hidden")
-    set_property(TARGET "${target}" PROPERTY LINK_LIBRARIES "${libraries}")
+    set_target_properties("${target}" PROPERTIES CUDEPLOY_ANCHOR hidden)
   endif()
 endfunction()

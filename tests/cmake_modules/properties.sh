@@ -90,6 +90,17 @@ foreach(name IN ITEMS scripted linked plain)
 endforeach()
 target_link_options(scripted PRIVATE "LINKER:--version-script=${CMAKE_BINARY_DIR}/plugin.map")
 target_link_libraries(linked PRIVATE "-Wl,-version-script=${CMAKE_BINARY_DIR}/plugin.map")
+# Also where a static library brings the runtime along, into a plugin that says so itself and into one that says nothing.
+add_library(core STATIC "${CMAKE_BINARY_DIR}/plugin.cpp")
+set_target_properties(core PROPERTIES POSITION_INDEPENDENT_CODE ON)
+cudeploy_link_runtime(core unified)
+foreach(name IN ITEMS told silent)
+  add_library(${name} MODULE "${CMAKE_BINARY_DIR}/anchor_plugin.cpp")
+  target_link_libraries(${name} PRIVATE core)
+  target_link_options(${name} PRIVATE "LINKER:--version-script=${CMAKE_BINARY_DIR}/plugin.map")
+endforeach()
+file(WRITE "${CMAKE_BINARY_DIR}/anchor_plugin.cpp" "extern \"C\" int plugin();\nint main_of_plugin() { return plugin(); }\n")
+cudeploy_link_runtime(told unified)
 cudeploy_rpath(plain OVERRIDABLE no)
 install(TARGETS plain scripted LIBRARY DESTINATION lib)
 LISTS
@@ -102,6 +113,10 @@ nm -D --with-symbol-versions "$work/anchor/build/libscripted.so" > "$work/anchor
 grep -q 'cudeploy_anchor@@CUDEPLOY_' "$work/anchor/plain" || { echo "no anchor in libplain.so"; exit 1; }
 if grep -q cudeploy_anchor "$work/anchor/scripted"; then echo "an anchor in libscripted.so"; exit 1; fi
 readelf -nW "$work/anchor/build/libscripted.so" | grep -q cudeploy || { echo "no note in libscripted.so"; exit 1; }
+for name in told silent; do
+  must_pass "$CUDEPLOY_PREFIX/bin/cudeploy" inspect --format json "$work/anchor/build/lib$name.so"
+  same "runtimes of $name" "$(sed -n 's/^.*"kind": "\(private-static\|unified\|needs-shared\)".*$/\1/p' "$log")" unified
+done
 
 # A search path that LD_LIBRARY_PATH does not come before, where that is asked for.
 must_pass cmake --install "$work/anchor/build" --prefix "$work/anchor/prefix"
