@@ -133,6 +133,9 @@ refused 'cudeploy_embed_fatbin(app NAME k SOURCES k.cu GPUS 80)' 'there is no fi
 refused 'cudeploy_embed_fatbin(app NAME k SOURCES k.cu)' 'GPUS is missing'
 refused 'cudeploy_package(TARGETS app GENERATORS TZG)' 'did you mean TGZ?'
 refused 'cudeploy_package(TARGETS ap)' 'did you mean app?'
+output_lacks 'get_target_property() called'
+accepted 'add_executable(my::app ALIAS app) && cudeploy_package(TARGETS my::app)'
+grep -q 'FILES ".*/app"' "$work/build/cmake_install.cmake" || { echo "the target behind an alias is not installed"; exit 1; }
 refused 'cudeploy_package(app)' 'unexpected target "app"' 'targets come after TARGETS'
 refused 'cudeploy_package(TARGETS app GENERATOR TGZ)' 'unknown argument "GENERATOR"' 'did you mean GENERATORS?'
 refused 'cudeploy_package(TARGETS app GPUS sm_90)' 'did you mean 90?'
