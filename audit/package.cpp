@@ -83,7 +83,12 @@ bool is_binary(std::span<const std::byte> head) {
 
 // ---- members ------------------------------------------------------------------------------------------------
 
-/// An unlinked file: gone when closed, whatever happens to us.
+/// A member does not fit anywhere; the message says why.
+struct NoRoom : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// An unlinked file: gone when closed, whatever happens to us. Throws NoRoom.
 int temporary_file() {
   const char* wanted = std::getenv("TMPDIR");
   for (const std::string& folder :
@@ -98,7 +103,7 @@ int temporary_file() {
       return descriptor;
     }
   }
-  throw std::runtime_error(fmt::format("no place for a temporary file: {}", std::strerror(errno)));
+  throw NoRoom(fmt::format("no place for a temporary file: {}", lower_first(std::strerror(errno))));
 }
 
 /// Bytes that it owns.
@@ -407,9 +412,20 @@ class PackageReader {
     if (state == ARCHIVE_FATAL) fatal_ = true;
   }
 
-  /// What follows the head, in memory or on disk. Null when the member is damaged or too large.
+  /// The head and what follows it, in memory or on disk. Null when the member is damaged, too large, or finds no room.
   std::unique_ptr<Bytes> rest(const Archive& reader, std::vector<std::byte> content, const std::string& path,
                               const std::string& name) {
+    try {
+      return all_of(reader, std::move(content), path, name);
+    } catch (const NoRoom& why) {
+      problem(fmt::format("{}member {} cannot be kept: {}", inside(path), name, why.what()));
+      pass_over(reader, path, name);
+      return nullptr;
+    }
+  }
+
+  std::unique_ptr<Bytes> all_of(const Archive& reader, std::vector<std::byte> content, const std::string& path,
+                                const std::string& name) {
     block_.resize(1 << 20);
     std::unique_ptr<Bytes> out;
     int descriptor = -1;
@@ -451,7 +467,7 @@ class PackageReader {
     while (!bytes.empty()) {
       ssize_t written = write(descriptor, bytes.data(), bytes.size());
       if (written < 0 && errno == EINTR) continue;
-      if (written <= 0) throw GivenUp(fmt::format("temporary file: {}", lower_first(std::strerror(errno))));
+      if (written <= 0) throw NoRoom(fmt::format("temporary file: {}", lower_first(std::strerror(errno))));
       bytes = bytes.subspan(static_cast<std::size_t>(written));
     }
   }

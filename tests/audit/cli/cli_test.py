@@ -10,6 +10,7 @@ import keyword
 import lzma
 import os
 import pathlib
+import resource
 import shutil
 import signal
 import struct
@@ -985,7 +986,6 @@ class Hostile(Cli):
         noise = bytes(60 << 20)
         self.write("a.tar", tar({"big.so": b"\x7fELF" + noise, "x.ptx": PTX}, "w:"))
         self.write("good.ptx", PTX)
-        import resource
         limit = 48 << 20
 
         def starved(command):
@@ -998,6 +998,21 @@ class Hostile(Cli):
         self.assertIn("good.ptx: PTX", inspected)
         self.assertRegex(inspected, r"problem +reader (stopped|died)")
         self.assertRegex(starved("audit"), r"(?m)^a\.tar.*: error: .*reader (stopped|died).* \[CD001 malformed-file\]$")
+
+    def test_a_large_member_goes_to_a_file_and_not_into_memory(self):
+        # Where no byte can be written to any file, only the member that has to be written cannot be read.
+        def told(size, limit):
+            self.write("a.tar", tar({"large.ptx": PTX + b"//".ljust(size - len(PTX), b"x"), "y.ptx": PTX}, "w:"))
+            result = self.run_it("inspect", "--format", "json", "a.tar",
+                                 preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
+            files = json.loads(result.stdout)["files"]
+            self.assertIn(["a.tar!/y.ptx", []], [[file["path"], file["problems"]] for file in files])
+            return [problem["message"] for file in files for problem in file["problems"]]
+
+        self.assertEqual(told(64 << 20, 0), [])
+        problem, = told((64 << 20) + 1, 0)
+        self.assertEqual(problem, "member large.ptx cannot be kept: temporary file: file too large")
+        self.assertEqual(told((64 << 20) + 1, 128 << 20), [])
 
     def test_a_file_that_is_cut_while_it_is_read(self):
         # 64 MB of containers, cut again and again while it is read: any answer but a crash or a hang is right.
