@@ -8,6 +8,7 @@
 #
 # Parts (each name says what lies in the folder):
 #   nvcc-<x.y>          compiler, headers and runtime of CUDA x.y in nvidia/cu13 (13.0, 13.5)
+#   libraries-13.0      the libraries of CUDA 13.0 that hold device code, cuDNN and NVRTC, side by side as in a toolkit
 #   cudart-<x.y>        libcudart_static.a, libcudart.so and headers of CUDA x.y (12.0 to 13.5), x86-64
 #   cudart-aarch64-13.0 the same for aarch64, with the crt headers
 #   cudart-windows-<x.y>  cudart.lib, cudart_static.lib and cudart64_*.dll of CUDA x.y for Windows (12.0 to 13.5)
@@ -44,7 +45,7 @@ python_packages() {
   shift 2
   case $machine in
     win_*) platforms="--platform $machine" ;;
-    *) platforms="--platform manylinux_2_28_$machine --platform manylinux_2_27_$machine
+    *) platforms="--platform manylinux_2_28_$machine --platform manylinux_2_27_$machine --platform manylinux_2_25_$machine
       --platform manylinux_2_17_$machine --platform manylinux2014_$machine" ;;
   esac
   python3 -m pip --version > /dev/null 2>&1 || cannot "python3 has no pip"
@@ -86,6 +87,13 @@ make_part() {
     nvcc-13.5)
       python_packages "$2" x86_64 'nvidia-cuda-nvcc==13.5.*' 'nvidia-nvvm==13.5.*' 'nvidia-cuda-crt==13.5.*' \
         'nvidia-cuda-runtime==13.5.*' nvidia-cuda-cccl==13.3.5.0.6 ;;
+    libraries-13.0)
+      python_packages "$2/index" x86_64 nvidia-cublas==13.1.0.3 nvidia-cuda-cupti==13.0.85 nvidia-cuda-nvrtc==13.0.88 \
+        nvidia-cudnn-cu13==9.19.0.56 nvidia-cufft==12.0.0.61 nvidia-curand==10.4.0.35 nvidia-cusolver==12.0.4.66 \
+        nvidia-cusparse==12.6.3.3 nvidia-nvjitlink==13.0.88
+      mv "$2"/index/nvidia/cu13/lib/*.so* "$2"/index/nvidia/cudnn/lib/*.so* "$2/"
+      rm -rf "$2/index"
+      for library in "$2"/*.so.*; do ln -s "${library##*/}" "${library%.so.*}.so"; done ;;
     cudart-12.*) python_packages "$2" x86_64 "nvidia-cuda-runtime-cu12==${1#cudart-}.*" ;;
     cudart-13.*) python_packages "$2" x86_64 "nvidia-cuda-runtime==${1#cudart-}.*" ;;
     cudart-aarch64-13.0)

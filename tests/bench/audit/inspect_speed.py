@@ -14,7 +14,7 @@ from measure import medians_by_turns, peak_memory, print_rows, real_part, verdic
 LEAST = {"cuobjdump": 40, "LIEF, whole parse": 20}  # times faster than these
 MOST_MEMORY = 96  # MB
 MOST_OF_CAT = 1.5
-LIBRARY = "libcublasLt.so"
+LIBRARY = "libcublasLt.so.13"
 
 
 def regular_files(folder):
