@@ -20,10 +20,10 @@ Judges a target after it was linked: would it run where it is meant to?
   What is wanted, whatever the policy says. Default: what the policy says, else what :command:`cudeploy_device_code` was
   told.
 
-The audit is a step of its own (``<target>_audit``, part of ``all``) that runs when the file, the policy or what is asked changed, and again
-when it failed, without linking again. The file stays where it is. The report lies beside the target, as
-``<file>.audit.json``. Search paths are judged as they will be installed. The target ``cudeploy_audit_all`` runs
-the audits of all targets. A second call with the same values does nothing; with other values it is an error.
+The audit is a step of its own (``<target>_audit``, part of ``all`` where the target is) that runs when the file, the
+policy or what is asked changed, and again when it failed, without linking again. The file stays where it is. The report
+lies beside the target, as ``<file>.audit.json``. Search paths are judged as they will be installed. The target
+``cudeploy_audit_all`` runs the audits of all targets. A second call with the same values does nothing; with other values it is an error.
 #]=======================================================================]
 include_guard(GLOBAL)
 include("${CMAKE_CURRENT_LIST_DIR}/nearest_word.cmake")
@@ -100,10 +100,19 @@ function(cudeploy_audit target)
     COMMENT "Auditing ${target}"
     COMMAND_EXPAND_LISTS VERBATIM)
   add_custom_target(${target}_audit ALL DEPENDS "${stamp}")
+  cmake_language(EVAL CODE "cmake_language(DEFER CALL _cudeploy_leave_out_of_all [[${target}]])")
   if(NOT TARGET cudeploy_audit_all)
     add_custom_target(cudeploy_audit_all)
   endif()
   add_dependencies(cudeploy_audit_all ${target}_audit)
+endfunction()
+
+# What `all` leaves out, the audit does not bring back. Asked at the end of the folder, since it may be said after the call.
+function(_cudeploy_leave_out_of_all target)
+  get_target_property(left_out "${target}" EXCLUDE_FROM_ALL)
+  if(left_out)
+    set_target_properties(${target}_audit PROPERTIES EXCLUDE_FROM_ALL TRUE)
+  endif()
 endfunction()
 
 # A policy is named, or a file: then its full path, and the same again as a file to depend on.

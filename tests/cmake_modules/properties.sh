@@ -103,11 +103,22 @@ file(WRITE "${CMAKE_BINARY_DIR}/anchor_plugin.cpp" "extern \"C\" int plugin();\n
 cudeploy_link_runtime(told unified)
 cudeploy_rpath(plain OVERRIDABLE no)
 install(TARGETS plain scripted LIBRARY DESTINATION lib)
+# What is left out of `all`, be it said before or after the call, is not built for its audit.
+file(WRITE "${CMAKE_BINARY_DIR}/not_ready.cpp" "#error not ready\n")
+add_executable(before EXCLUDE_FROM_ALL "${CMAKE_BINARY_DIR}/not_ready.cpp")
+add_executable(after "${CMAKE_BINARY_DIR}/not_ready.cpp")
+cudeploy_audit(before)
+cudeploy_audit(after)
+set_target_properties(after PROPERTIES EXCLUDE_FROM_ALL TRUE)
 LISTS
 must_pass configure "$work/anchor" "$work/anchor/build"
 output_has 'scripted: ANCHOR hidden, since its link options carry a version script' 'linked: ANCHOR hidden'
 output_lacks 'plain: ANCHOR hidden'
 must_pass cmake --build "$work/anchor/build"
+for name in before after; do
+  must_fail cmake --build "$work/anchor/build" --target ${name}_audit
+  output_has 'not ready'
+done
 nm -D --with-symbol-versions "$work/anchor/build/libplain.so" > "$work/anchor/plain"
 nm -D --with-symbol-versions "$work/anchor/build/libscripted.so" > "$work/anchor/scripted"
 grep -q 'cudeploy_anchor@@CUDEPLOY_' "$work/anchor/plain" || { echo "no anchor in libplain.so"; exit 1; }
