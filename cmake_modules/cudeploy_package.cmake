@@ -25,7 +25,7 @@ A bundle that is audited before it exists, and again when it is finished.
   ``default``, or a TOML file, relative to the current source folder, as in :command:`cudeploy_audit`.
 ``GPUS``, ``DRIVER``
   What is wanted of every fat binary in the bundle, whatever the policy says. Default: what the policy says, else what the
-  TARGETS were told.
+  TARGETS were told: all their GPUs, and the oldest driver.
 ``DRIVER_DEPENDS``
   DEB and RPM recommend the driver. With this they depend on it: then they do not install where the driver
   came from NVIDIA's installer, and drag a driver into containers.
@@ -113,14 +113,16 @@ function(cudeploy_package)
   else()
     foreach(target IN LISTS arg_TARGETS)
       list(APPEND gpus "$<TARGET_PROPERTY:${target},_CUDEPLOY_GPU_NUMBERS>")
-      if(NOT driver)
-        get_target_property(driver "${target}" CUDEPLOY_DRIVER)
-        if(NOT driver)
-          set(driver "")
-        endif()
-      endif()
     endforeach()
     set(gpus "$<JOIN:$<REMOVE_DUPLICATES:$<FILTER:${gpus},EXCLUDE,^$>>,$<COMMA>>")
+  endif()
+  if(NOT driver)  # the bundle runs where each of them is meant to
+    foreach(target IN LISTS arg_TARGETS)
+      get_target_property(wanted_by_target "${target}" CUDEPLOY_DRIVER)
+      if(wanted_by_target AND (NOT driver OR wanted_by_target VERSION_LESS driver))
+        set(driver "${wanted_by_target}")
+      endif()
+    endforeach()
   endif()
   set(folder "${CMAKE_CURRENT_BINARY_DIR}/cudeploy/package")
   get_property(many_configurations GLOBAL PROPERTY GENERATOR_IS_MULTI_CONFIG)

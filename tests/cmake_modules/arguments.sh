@@ -136,6 +136,14 @@ refused 'cudeploy_package(TARGETS ap)' 'did you mean app?'
 output_lacks 'get_target_property() called'
 accepted 'add_executable(my::app ALIAS app) && cudeploy_package(TARGETS my::app)'
 grep -q 'FILES ".*/app"' "$work/build/cmake_install.cmake" || { echo "the target behind an alias is not installed"; exit 1; }
+# The oldest driver of several, whatever their order, also where GPUS is said.
+new='cudeploy_device_code(app GPUS 80 DRIVER 590.44.1)'
+# shellcheck disable=SC2016
+old='add_executable(old "${CMAKE_BINARY_DIR}/empty.cu") && cudeploy_device_code(old GPUS 80 DRIVER 585.10)'
+for call in 'cudeploy_package(TARGETS app old)' 'cudeploy_package(TARGETS old app GPUS 80)'; do
+  accepted "$new && $old && $call"
+  same "driver of $call" "$(sed -n 's/^set(CUDEPLOY_DRIVER "\(.*\)")$/\1/p' "$work/build/cudeploy/package/wanted.cmake")" 585.10
+done
 refused 'cudeploy_package(app)' 'unexpected target "app"' 'targets come after TARGETS'
 refused 'cudeploy_package(TARGETS app GENERATOR TGZ)' 'unknown argument "GENERATOR"' 'did you mean GENERATORS?'
 refused 'cudeploy_package(TARGETS app GPUS sm_90)' 'did you mean 90?'
