@@ -1,10 +1,19 @@
 # What the gates of a package share: how the audit is asked, and which packages earlier runs left. Runs inside cpack.
 
-# _cudeploy_read_wanted(): what cudeploy_package noted when the build was generated.
+# _cudeploy_read_wanted(): what cudeploy_package noted when the build was generated. Of several configurations in one package
+# (cpack -C "Debug;Release") the first one counts.
 macro(_cudeploy_read_wanted)
   set(_cudeploy_wanted "${CPACK_CUDEPLOY_WANTED}.cmake")
   if(CPACK_CUDEPLOY_MANY_CONFIGURATIONS)
-    set(_cudeploy_wanted "${CPACK_CUDEPLOY_WANTED}_${CPACK_BUILD_CONFIG}.cmake")
+    list(APPEND CPACK_BUILD_CONFIG "")
+    list(GET CPACK_BUILD_CONFIG 0 _cudeploy_configuration)
+    set(_cudeploy_wanted "${CPACK_CUDEPLOY_WANTED}_${_cudeploy_configuration}.cmake")
+    if(NOT EXISTS "${_cudeploy_wanted}")
+      file(GLOB _cudeploy_known "${CPACK_CUDEPLOY_WANTED}_*.cmake")
+      list(TRANSFORM _cudeploy_known REPLACE "^.*_([^_]*)\\.cmake$" "\\1")
+      message(FATAL_ERROR "cudeploy: ${CPACK_PACKAGE_FILE_NAME}: no package is made: this build has several configurations, and \
+\"${_cudeploy_configuration}\" is none of them: ${_cudeploy_known}\n  hint: cpack -C Release")
+    endif()
   endif()
   include("${_cudeploy_wanted}")
 endmacro()

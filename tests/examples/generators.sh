@@ -18,6 +18,15 @@ for configuration in Debug Release; do
 done
 must_pass sh -c "cd '$work/many' && cpack -G TGZ -C Release"
 output_has 'audit passed'
+# Of two configurations in one package the first one's gates are asked; of none, none can be.
+must_pass sh -c "cd '$work/many' && cpack -G TGZ -C 'Debug;Release'"
+output_has 'audit passed'
+for configuration in '' '-C Relase'; do
+  must_fail sh -c "cd '$work/many' && cpack -G TGZ $configuration"
+  output_has 'no package is made' 'is none of them: Debug;' 'hint: cpack -C Release'
+  output_lacks 'could not find'
+  no_package "$work/many"
+done
 
 generator=Ninja
 if command -v clang++ > /dev/null; then
