@@ -67,9 +67,15 @@ LISTS
     done
     # All kinds in one project, which packs by itself.
     mkdir "$work/above"
-    printf '%s\n' 'cmake_minimum_required(VERSION 3.24)' 'project(above LANGUAGES C CXX CUDA)' 'find_package(cudeploy 1.0 REQUIRED)' \
-      'foreach(name IN ITEMS a_program a_plugin another_plugin a_library)' '  add_subdirectory(${name})' 'endforeach()' \
-      'cudeploy_package()' > "$work/above/CMakeLists.txt"
+    cat > "$work/above/CMakeLists.txt" << 'LISTS'
+cmake_minimum_required(VERSION 3.24)
+project(above LANGUAGES C CXX CUDA)
+find_package(cudeploy 1.0 REQUIRED)
+foreach(name IN ITEMS a_program a_plugin another_plugin a_library)
+  add_subdirectory(${name})
+endforeach()
+cudeploy_package()
+LISTS
     for name in a_program a_plugin another_plugin a_library; do
       must_pass sh -c "cd '$work/above' && cudeploy new $name --kind ${name#*_}"
     done
