@@ -91,7 +91,8 @@ class Cli(unittest.TestCase):
 
     def run_it(self, *arguments, **options):
         options.setdefault("env", dict(os.environ, NO_COLOR="1"))
-        return subprocess.run([CUDEPLOY, *arguments], cwd=self.root, stdout=options.pop("stdout", subprocess.PIPE),
+        options.setdefault("cwd", self.root)
+        return subprocess.run([CUDEPLOY, *arguments], stdout=options.pop("stdout", subprocess.PIPE),
                               stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, timeout=120, **options)
 
     def code(self, *arguments, **options):
@@ -976,10 +977,19 @@ class Hostile(Cli):
         self.assertEqual([file["path"] for file in json.loads(result.stdout)["files"]], ["many.tar.gz!/last.ptx"])
 
     def test_names_that_lead_out(self):
-        self.write("in/a.tar.gz", tar({"../../escaped.ptx": PTX, "x.ptx": PTX}))
-        self.assertEqual(self.problems("in/a.tar.gz"),
-                         [("in/a.tar.gz", "member ../../escaped.ptx has a name that leads out of the package")])
-        self.assertEqual(sorted(os.listdir(self.root)), ["in"])
+        # Where a member would land, from the folder of work as well as from that of the package, is looked at too.
+        absolute = str(self.root / "absolute.ptx")
+        self.write("root/in/a.tar.gz", tar({"../escaped.ptx": PTX, "../../above.ptx": PTX, absolute: PTX, "x.ptx": PTX}))
+        before = sorted(os.walk(self.root))
+        result = self.run_it("inspect", "--format", "json", "--kernels", "a.tar.gz", cwd=self.root / "root/in")
+        self.assertEqual(sorted(os.walk(self.root)), before)
+        self.assertEqual(result.returncode, 1)
+        files = json.loads(result.stdout)["files"]
+        self.assertEqual([(file["path"], problem["message"]) for file in files for problem in file["problems"]],
+                         [("a.tar.gz", f"member {name} has a name that leads out of the package")
+                          for name in ("../escaped.ptx", "../../above.ptx")])
+        self.assertEqual(sorted(file["path"] for file in files if file["fat_binaries"]),
+                         sorted(f"a.tar.gz!/{name}" for name in ("../escaped.ptx", "../../above.ptx", absolute[1:], "x.ptx")))
 
     def test_a_starved_reader_is_a_problem_not_a_crash(self):
         # The whole process tree gets little memory; a large member cannot be held, the small one behind can.
