@@ -1,6 +1,7 @@
 #include "bytes.hpp"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -47,10 +48,22 @@ std::size_t FileBytes::read(std::uint64_t offset, std::span<std::byte> out) cons
   while (done < out.size() && offset + done < size_) {
     ssize_t got = pread(descriptor_, out.data() + done, out.size() - done, static_cast<off_t>(offset + done));
     if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) break;
+    if (got <= 0) {
+      error_ = got < 0 ? errno : 0;
+      missing_ = offset + done;
+      break;
+    }
     done += static_cast<std::size_t>(got);
   }
   return done;
+}
+
+std::string FileBytes::fault() const {
+  const std::uint64_t missing = missing_;
+  if (missing == nowhere) return "";
+  if (const int error = error_; error != 0)
+    return fmt::format("cannot be read from byte {} on: {}", missing, std::strerror(error));
+  return fmt::format("was cut while it was read: of {} bytes, those from {} on are gone", size_, missing);
 }
 
 std::size_t MemoryBytes::read(std::uint64_t offset, std::span<std::byte> out) const {

@@ -3,6 +3,7 @@
 // door: positioned reads that can come back short, over a file, a block of memory, or a part of either.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -65,9 +66,16 @@ class FileBytes final : public Bytes {
   std::uint64_t size() const override { return size_; }
   std::size_t read(std::uint64_t offset, std::span<std::byte> out) const override;
 
+  /// Empty, or why not all bytes came that were read for: then what was read does not tell all that the file held.
+  std::string fault() const;
+
  private:
   int descriptor_;
   std::uint64_t size_ = 0;
+  // Sections are read by several threads; any one failure of theirs will do.
+  static constexpr std::uint64_t nowhere = ~std::uint64_t{0};
+  mutable std::atomic<std::uint64_t> missing_ = nowhere;  ///< the offset from which on nothing came
+  mutable std::atomic<int> error_ = 0;                    ///< of errno; 0: the file ended there
 };
 
 /// Memory that somebody else keeps alive.

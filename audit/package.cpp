@@ -237,12 +237,13 @@ class PackageReader {
   }
 
   /// False when it is no package after all: compressed, but with no archive in it.
-  bool read(const Bytes& bytes) {
+  bool read(const FileBytes& bytes) {
     try {
       if (!read_archive(bytes, task_.path, 0)) return false;
     } catch (const GivenUp& reason) {
       problem(fmt::format("{}; the members behind were not read", reason.what()));
     }
+    if (std::string fault = bytes.fault(); !fault.empty()) problem(std::move(fault));
     if (unsaid_ > 0) package_.problems.push_back({std::nullopt, fmt::format("and {} more problems", unsaid_)});
     if (!package_.problems.empty() || (task_.named && !told_)) sink_.records({package_});
     return true;
@@ -673,13 +674,16 @@ void read_input(const Task& task, const ReadOptions& options, const PackageLimit
   }
   sink.begin(task.path, bytes->size());
   std::vector<FileRecord> files = read_binary(task.path, *bytes, options);
-  if (files.empty() && task.named) {  // a static archive with nothing for us
+  std::string fault = bytes->fault();
+  // A static archive has a row for each member; one without anything for us has none.
+  if ((files.empty() && task.named) || (!fault.empty() && (files.empty() || files.front().path != task.path))) {
     FileRecord file;
     file.path = task.path;
     file.size = bytes->size();
     file.format = Format::ar;
-    files.push_back(std::move(file));
+    files.insert(files.begin(), std::move(file));
   }
+  if (!fault.empty()) files.front().problems.push_back({std::nullopt, std::move(fault)});
   if (!task.named)
     std::erase_if(files, [](const FileRecord& file) { return file.format == Format::other && file.problems.empty(); });
   sink.records(std::move(files));
