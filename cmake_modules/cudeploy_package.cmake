@@ -16,8 +16,8 @@ A bundle that is audited before it exists, and again when it is finished.
   target machine may lack; never driver libraries (they belong to the machine's driver) nor the C and C++ runtimes. Of
   what lies in ``/lib`` and ``/usr/lib`` only NVIDIA's libraries go along: install() others, or name them in the policy's
   ``provided``.
-  Where libcudart is among them, NVIDIA's licence text goes along. Targets with different CUDA runtimes, of which one is a
-  library, are an error.
+  Where NVIDIA's libraries are among them, the toolkit's licence text goes along, and with libnvrtc its builtins, which it
+  opens by name. Targets with different CUDA runtimes, of which one is a library, are an error.
   Default: nothing is installed here; the project's own install() rules decide.
 ``GENERATORS``
   Default: what CPACK_GENERATOR says, else ``TGZ``, and ``DEB`` where dpkg is there.
@@ -170,7 +170,6 @@ function(_cudeploy_install_targets targets)
   install(TARGETS ${targets} RUNTIME_DEPENDENCY_SET cudeploy_dependencies
     RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}"
     LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" NAMELINK_SKIP)
-  _cudeploy_install_licence("${targets}")
   get_property(cudart GLOBAL PROPERTY CUDEPLOY_CUDART_SHARED)
   set(toolkit_libraries "")
   if(cudart)
@@ -187,20 +186,18 @@ nvJitLink|nvfatbin|nvjpeg2?k?|npp[a-z]+|nvToolsExt|cupti|cufile)\\.so(\\.|$)")
     POST_EXCLUDE_REGEXES "^/(usr/)?lib(32|64|x32)?/"
     DIRECTORIES ${toolkit_libraries} ${CMAKE_CUDA_IMPLICIT_LINK_DIRECTORIES}
     LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+  _cudeploy_find_licence(licence)
+  install(CODE "
+    set(_cudeploy_nvidia_libraries [[${nvidia_libraries}]])
+    set(_cudeploy_licence [[${licence}]])
+    set(_cudeploy_toolkit [[${toolkit_libraries}]])
+    set(_cudeploy_library_folder [[${CMAKE_INSTALL_LIBDIR}]])
+    set(_cudeploy_text_folder [[${CMAKE_INSTALL_DATADIR}/${PROJECT_NAME}]])
+    include([[${CMAKE_CURRENT_FUNCTION_LIST_DIR}/install_beside_nvidia.cmake]])")
 endfunction()
 
-# NVIDIA's files may be handed on only with their licence. Where it lies depends on how the toolkit came here.
-function(_cudeploy_install_licence targets)
-  set(shared FALSE)
-  foreach(target IN LISTS targets)
-    get_target_property(mode "${target}" CUDEPLOY_RUNTIME)
-    if(mode STREQUAL "shared")
-      set(shared TRUE)
-    endif()
-  endforeach()
-  if(NOT shared)
-    return()
-  endif()
+# The toolkit's licence text; empty where there is none. Where it lies depends on how the toolkit came here.
+function(_cudeploy_find_licence result)
   get_property(include GLOBAL PROPERTY CUDEPLOY_CUDA_INCLUDE)
   file(REAL_PATH "${include}" root)
   cmake_path(GET root PARENT_PATH root)
@@ -213,13 +210,9 @@ function(_cudeploy_install_licence targets)
     "${root}/../../EULA.txt"
     "${root}/share/doc/nvidia-cuda-dev/copyright"
     "/usr/share/doc/nvidia-cuda-dev/copyright")
-  if(candidates)
-    list(GET candidates 0 licence)
-    install(FILES "${licence}" DESTINATION "${CMAKE_INSTALL_DATADIR}/${PROJECT_NAME}" RENAME NVIDIA-CUDA-EULA.txt)
-  else()
-    message(WARNING "cudeploy_package: the bundle will hold NVIDIA's libcudart, but no licence text was found in ${root}\n"
-      "  hint: install() the CUDA EULA of your toolkit, which asks for it")
-  endif()
+  list(APPEND candidates "")
+  list(GET candidates 0 licence)
+  set(${result} "${licence}" PARENT_SCOPE)
 endfunction()
 
 # What Debian and RPM packages say of themselves, where the project has not said it.

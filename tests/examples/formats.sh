@@ -94,18 +94,19 @@ if command -v rpmbuild > /dev/null; then
 fi
 
 # A distribution has the toolkit in /usr/lib, beside what every machine has: NVIDIA's libraries go along, the others stay. On
-# Debian, prefix /usr makes the library folder lib/x86_64-linux-gnu, already at the first configure.
+# Debian, prefix /usr makes the library folder lib/x86_64-linux-gnu, already at the first configure. NVIDIA's
+# licence goes along also where nobody was told of a runtime, and so do the builtins that libnvrtc (a stand-in) opens by name.
 mkdir "$work/distribution" "$work/toolkit"
 cat > "$work/distribution/CMakeLists.txt" << 'LISTS'
 cmake_minimum_required(VERSION 3.24)
 project(distribution VERSION 1.0 LANGUAGES CXX)
 find_package(cudeploy 1.0 REQUIRED)
-file(WRITE "${CMAKE_BINARY_DIR}/main.cpp" "#include <cuda_runtime_api.h>\n#include <zlib.h>\n"
-  "int main() { int version = 0; return cudaRuntimeGetVersion(&version) != cudaSuccess || !*zlibVersion(); }\n")
+file(WRITE "${CMAKE_BINARY_DIR}/main.cpp" "#include <cuda_runtime_api.h>\n#include <zstd.h>\n"
+  "int main() { int version = 0; return cudaRuntimeGetVersion(&version) != cudaSuccess || ZSTD_versionNumber() == 0; }\n")
 add_executable(distribution "${CMAKE_BINARY_DIR}/main.cpp")
-target_link_libraries(distribution PRIVATE z)
-file(WRITE "${CMAKE_BINARY_DIR}/policy.toml" "provided = [\"libz.so.1\"]\n")
-cudeploy_target(distribution RUNTIME shared POLICY "${CMAKE_BINARY_DIR}/policy.toml")
+target_link_libraries(distribution PRIVATE zstd -Wl,--no-as-needed "${CUDA_cudart_LIBRARY}" /usr/lib/apt/libnvrtc.so.13)
+file(WRITE "${CMAKE_BINARY_DIR}/policy.toml" "provided = [\"libzstd.so.1\"]\n")
+cudeploy_target(distribution RUNTIME none POLICY "${CMAKE_BINARY_DIR}/policy.toml")
 cudeploy_package(TARGETS distribution GENERATORS TGZ POLICY "${CMAKE_BINARY_DIR}/policy.toml")
 LISTS
 cat > "$work/distribution/try.sh" << SCRIPT
@@ -119,6 +120,9 @@ must_pass sh -c "cd '\$work/distribution/build' && cpack"
 output_has 'audit passed'
 SCRIPT
 cp "$runtime" "$work/toolkit"
+for library in libnvrtc.so.13 libnvrtc-builtins.so.13.0; do
+  echo | c++ -shared -x c++ - -o "$work/toolkit/$library" "-Wl,-soname,$library,-rpath,\$ORIGIN"
+done
 status=0
 unshare -rm sh "$work/distribution/try.sh" || status=$?
 case $status in
@@ -126,8 +130,10 @@ case $status in
     mkdir "$work/distribution/root"
     tar -xzf "$work/distribution/build/distribution-1.0-Linux.tar.gz" -C "$work/distribution/root" --strip-components=1
     libdir=$(sed -n 's/^CMAKE_INSTALL_LIBDIR:PATH=//p' "$work/distribution/build/CMakeCache.txt")
-    [ ! -e /etc/debian_version ] || same 'library folder' "$libdir" "lib/$(dpkg-architecture -qDEB_HOST_MULTIARCH)"
-    same 'libraries in the bundle' "$(cd "$work/distribution/root" && find . -name '*.so*')" "./$libdir/$(basename "$runtime")"
+    [ ! -e /etc/debian_version ] || same 'library folder' "$libdir" "lib/$(cc -print-multiarch)"
+    same 'libraries in the bundle' "$(cd "$work/distribution/root/$libdir" && find . -name '*.so*' -printf '%f\n' | sort | tr '\n' ' ')" \
+      "$(basename "$runtime") libnvrtc-builtins.so.13.0 libnvrtc.so.13 "
+    grep -qi 'NVIDIA' "$work/distribution/root/share/distribution/NVIDIA-CUDA-EULA.txt" || { echo "no licence"; exit 1; }
     must_pass env -i "$work/distribution/root/bin/distribution"
     ;;
   77) echo "not tried: a toolkit in /usr/lib (no mount in a namespace of its own)" ;;
