@@ -7,6 +7,7 @@
   newest CUDEPLOY CUOBJDUMP-FOLDER NVCC-FOLDER TILEIRAS-FOLDER   concatenated and tile images, relocatable ones too
   resources CUDEPLOY CUOBJDUMP-FOLDER NVCC                   kernels, registers and shared memory of compiled cubins
   kernels CUDEPLOY CUOBJDUMP-FOLDER LIBRARY-FOLDER           the same of the libraries of a toolkit
+  ptx CUDEPLOY CUOBJDUMP-FOLDER LIBRARY-FOLDER               version, target and entries of each PTX text of these
 
 Where the two must differ, TABLE says so: one line per file, kind, architecture, how many more images cudeploy
 lists, and why. A difference without a line fails, and so does a line without a difference. OLDER-TABLE has two versions
@@ -408,8 +409,52 @@ def kernels(cudeploy, cuobjdump_folder, library_folder):
     return wrong
 
 
+# Whose PTX is compared: as text, it is tens of MB each.
+DUMPED = ("libcublas.so", "libcudnn_ops.so", "libcurand.so")
+
+
+def ptx(cudeploy, cuobjdump_folder, library_folder):
+    cuobjdump = cuobjdump_in(cuobjdump_folder)
+    libraries = [path for path in sorted(Path(library_folder).glob("*.so")) if path.name in DUMPED]
+    if not libraries:
+        skip(f"{library_folder} has none of {', '.join(DUMPED)}")
+    wrong, compared = [], 0
+    for library in libraries:
+        theirs, texts = Counter(), []
+        with subprocess.Popen([cuobjdump, "-all", "--dump-ptx", library], stdout=subprocess.PIPE, text=True) as dump:
+            for line in dump.stdout:
+                if match := re.match(r"\.version (\S+)", line):
+                    texts.append({"version": match[1], "entries": []})
+                elif match := re.match(r"\.target sm_([^\s,]+)", line):
+                    texts[-1]["target"] = match[1]
+                elif match := re.match(r"(?:\.visible |\.weak |\.extern )?\.entry ([^\s(]+)", line):
+                    texts[-1]["entries"].append(match[1])
+        if dump.returncode != 0:
+            raise SystemExit(f"{library.name}: cuobjdump --dump-ptx: exit code {dump.returncode}")
+        for text in texts:
+            theirs[text["version"], text["target"], tuple(sorted(text["entries"]))] += 1
+        ours = Counter()
+        for record in inspect(cudeploy, "--kernels", "--payloads", library):
+            wrong += [f"{library.name}: problem: {problem['message']}" for problem in record["problems"]]
+            for container in record["fat_binaries"]:
+                if container["section"] in NAMED_SECTIONS:  # elsewhere the lister does not look
+                    for image in container["images"]:
+                        if image["kind"] == "ptx":
+                            ours[image["ptx_version"], f"{image['arch']}{image['variant']}",
+                                 tuple(sorted(kernel["name"] for kernel in image.get("kernels", [])))] += 1
+        for said, by in ((ours - theirs, "cudeploy"), (theirs - ours, "cuobjdump")):
+            if said:
+                wrong.append(f"{library.name}: only {by} says {sum(said.values())} texts, as {str(next(iter(said)))[:400]}")
+        entries = sum(len(text["entries"]) for text in texts)
+        print(f"{library.name}: {len(texts)} PTX texts with {entries} entries")
+        compared += entries
+    if compared < 1000:
+        wrong.append(f"only {compared} entries were compared; a toolkit has thousands")
+    return wrong
+
+
 def main():
-    cases = {"kernels": kernels, "places": places, "libraries": compare, "wheel": wheel, "newest": newest,
+    cases = {"kernels": kernels, "ptx": ptx, "places": places, "libraries": compare, "wheel": wheel, "newest": newest,
              "resources": resources}
     wrong = cases[sys.argv[1]](*sys.argv[2:])
     print("\n".join(wrong))
