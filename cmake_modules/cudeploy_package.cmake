@@ -33,7 +33,7 @@ A bundle that is audited before it exists, and again when it is finished.
 Before ``cpack`` makes a package, the staged tree is audited; a finding of severity error stops cpack, and no package is left
 behind, neither a new nor an older one of the same name. The report is put into the package, as
 ``share/<package>/cudeploy-audit.json``. The finished package is audited again, and removed when it fails.
-With SOURCE_DATE_EPOCH set, the same bytes come out of two build folders.
+With SOURCE_DATE_EPOCH set, the same bytes come out of two build folders. A package of the sources is not audited.
 
 DEB and RPM put the files below ``/usr``, where a bundled libcudart is in the way of other packages: to keep a bundle in a
 folder of its own, set CPACK_PACKAGING_INSTALL_PREFIX to ``/opt/<name>`` before the call.
@@ -141,10 +141,17 @@ set(CUDEPLOY_DRIVER \"${driver}\")
 ")
   set(CPACK_CUDEPLOY_WANTED "${folder}/wanted")
   set(CPACK_CUDEPLOY_MANY_CONFIGURATIONS "${many_configurations}")
-  list(APPEND CPACK_INSTALL_SCRIPTS "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/remove_older_package.cmake")
-  list(APPEND CPACK_PRE_BUILD_SCRIPTS "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/gate_before_package.cmake")
-  list(APPEND CPACK_POST_BUILD_SCRIPTS "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/gate_after_package.cmake")
+  set(sources_as_before "")
+  foreach(gate IN ITEMS INSTALL=remove_older_package PRE_BUILD=gate_before_package POST_BUILD=gate_after_package)
+    string(REPLACE "=" ";" gate "${gate}")
+    list(GET gate 0 when)
+    list(GET gate 1 script)
+    string(APPEND sources_as_before "set(CPACK_${when}_SCRIPTS [[${CPACK_${when}_SCRIPTS}]])\n")
+    list(APPEND CPACK_${when}_SCRIPTS "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/${script}.cmake")
+  endforeach()
   include(CPack)
+  # A package of the sources (package_source) holds nothing that is built.
+  file(APPEND "${CPACK_SOURCE_OUTPUT_CONFIG_FILE}" "${sources_as_before}")
   cmake_language(EVAL CODE
     "cmake_language(DEFER DIRECTORY [[${CMAKE_SOURCE_DIR}]] CALL _cudeploy_check_gates [[${CPACK_OUTPUT_CONFIG_FILE}]])")
 endfunction()

@@ -56,6 +56,12 @@ output_has libcompanion.so
 
 prepare driver-bundled
 fails_pack driver-bundled libcuda.so.1
+# The sources of the same project are no bundle.
+must_pass sh -c "cd '$build' && cpack --config CPackSourceConfig.cmake -G TGZ -B '$work/sources'"
+output_lacks audit
+tar -tzf "$work"/sources/breaking-1.0-Source.tar.gz > "$log"
+output_has /driver.cpp
+output_lacks audit
 
 # What comes into the package behind the first audit, the second one sees.
 prepare late-driver
