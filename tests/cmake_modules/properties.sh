@@ -110,11 +110,24 @@ add_executable(after "${CMAKE_BINARY_DIR}/not_ready.cpp")
 cudeploy_audit(before)
 cudeploy_audit(after)
 set_target_properties(after PROPERTIES EXCLUDE_FROM_ALL TRUE)
+# What is found is shown and stops nothing, or is not looked for.
+foreach(level IN ITEMS warn off)
+  add_library(${level} MODULE "${CMAKE_BINARY_DIR}/main_of_plugin.cpp")
+  set_target_properties(${level} PROPERTIES INSTALL_RPATH /opt/${level})
+  cudeploy_audit(${level} LEVEL ${level})
+endforeach()
+file(WRITE "${CMAKE_BINARY_DIR}/main_of_plugin.cpp" "int main_of_plugin() { return 0; }\n")
 LISTS
 must_pass configure "$work/anchor" "$work/anchor/build"
 output_has 'scripted: ANCHOR hidden, since its link options carry a version script' 'linked: ANCHOR hidden'
 output_lacks 'plain: ANCHOR hidden'
 must_pass cmake --build "$work/anchor/build"
+output_has 'libwarn.so: error: ' '/opt/warn' 'absolute-rpath]'
+output_lacks 'liboff.so: ' /opt/off
+[ -s "$work/anchor/build/libwarn.so.audit.json" ] && [ -e "$work/anchor/build/liboff.so" ] || exit 1
+[ ! -e "$work/anchor/build/liboff.so.audit.json" ] || { echo "audited though off"; exit 1; }
+must_pass cmake --build "$work/anchor/build"
+output_lacks Auditing
 for name in before after; do
   must_fail cmake --build "$work/anchor/build" --target ${name}_audit
   output_has 'not ready'
