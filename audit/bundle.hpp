@@ -17,6 +17,8 @@ struct Bundle {
   /// Symbolic links that ship with them: path of the link, written like a member's path -> what it says, as it
   /// says it ("libx.so.1.2"). The loader looks for file names, so a library without its link is not found.
   std::map<std::string, std::string> links;
+  /// What ld.so.conf and the files of ld.so.conf.d that ship with them name: path of such a file -> folders.
+  std::map<std::string, std::vector<std::string>> loader_folders = {};
 };
 
 }  // namespace cudeploy

@@ -386,12 +386,42 @@ class Walk {
     } else if (try_entries(process.objects[requester], file.runpath, "RUNPATH", root, file, name, hit, tried)) {
       return true;
     }
-    if (is_unpacked_at_root(root) && !file.nodeflib)
-      for (const std::string_view folder : system_folders) {
+    if (!is_unpacked_at_root(root)) return false;
+    if (try_cache(root, file, name, hit)) return true;
+    if (file.nodeflib) return false;
+    for (const std::string_view folder : system_folders) {
+      std::string why;
+      if (try_folder(root, std::string(folder), fmt::format("system folder /{}", folder), file, name, hit, why))
+        return true;
+    }
+    return false;
+  }
+
+  /// The loader's cache as ldconfig makes it when the package is installed, as far as the package itself names folders.
+  bool try_cache(const std::string& root, const FileRecord& requester, const std::string& name, Hit& hit) const {
+    for (const auto& [path, folders] : bundle_.loader_folders) {
+      if (tree_.place(path).root != root) continue;
+      for (const std::string& named : folders) {
+        const auto folder = tree_.resolve(root, named.substr(std::min(named.find_first_not_of('/'), named.size())));
+        if (!folder) continue;
+        // Of what is cached, -z nodefaultlib keeps a file from the loader's own folders only.
+        if (requester.nodeflib && std::ranges::find(system_folders, *folder) != system_folders.end()) continue;
+        const std::string label = fmt::format("folder {} of {}", named, path);
         std::string why;
-        if (try_folder(root, std::string(folder), fmt::format("system folder /{}", folder), file, name, hit, why))
+        // ldconfig notes links by their name and libraries by their soname, to which it makes the link.
+        if (try_folder(root, *folder, label, requester, name, hit, why) &&
+            (file_name(hit.file->path) != name || hit.file->soname.value_or(name) == name))
           return true;
+        const auto [first, last] = by_soname_.equal_range(name);
+        for (auto it = first; it != last; ++it) {
+          const Place place = tree_.place(it->second->path);
+          if (place.root != root || Tree::folder_of(place.inner) != *folder || it->second->machine != requester.machine)
+            continue;
+          hit = {it->second, *folder, label};
+          return true;
+        }
       }
+    }
     return false;
   }
 

@@ -233,10 +233,15 @@ Vendor read_vendor(const Field& field) {
 Json write(const BundleRecord& bundle) {
   Json links = Json::object();
   for (const auto& [path, target] : bundle.links) links[path] = target;
-  return {{"kind", name_of(bundle_kind_names, bundle.kind)},
-          {"name", bundle.name},
-          {"files", bundle.files},
-          {"links", std::move(links)}};
+  Json out = {{"kind", name_of(bundle_kind_names, bundle.kind)},
+              {"name", bundle.name},
+              {"files", bundle.files},
+              {"links", std::move(links)}};
+  if (!bundle.loader_folders.empty()) {
+    Json& all = out["loader_folders"] = Json::object();
+    for (const auto& [path, folders] : bundle.loader_folders) all[path] = folders;
+  }
+  return out;
 }
 BundleRecord read_bundle(const Field& field) {
   BundleRecord bundle;
@@ -245,6 +250,8 @@ BundleRecord read_bundle(const Field& field) {
   bundle.files = texts(field.at("files"));
   if (auto links = field.find("links"))
     links->members([&](const std::string& path, const Field& target) { bundle.links[path] = target.text(); });
+  if (auto all = field.find("loader_folders"))
+    all->members([&](const std::string& path, const Field& folders) { bundle.loader_folders[path] = texts(folders); });
   return bundle;
 }
 

@@ -138,6 +138,8 @@ struct BundleRecord {
   std::string name;                          ///< path of the package or folder; "" for files named one by one
   std::vector<std::string> files;            ///< paths of the records in it, sorted
   std::map<std::string, std::string> links;  ///< symbolic links that ship with them: path -> what the link says
+  /// Of a package: what its ld.so.conf and the files of its ld.so.conf.d name: path of such a file -> folders.
+  std::map<std::string, std::vector<std::string>> loader_folders = {};
 };
 
 /// What `cudeploy inspect` found, files sorted by path, bundles by name.

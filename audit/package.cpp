@@ -81,6 +81,29 @@ bool is_binary(std::span<const std::byte> head) {
   return text.find(".version") != text.npos && text.find('\0') == text.npos;
 }
 
+/// Whether the member of a package that is unpacked at "/" is one that ldconfig reads.
+bool names_loader_folders(std::string_view name) {
+  constexpr std::string_view folder = "etc/ld.so.conf.d/";
+  return name == "etc/ld.so.conf" || (name.starts_with(folder) && name.find('/', folder.size()) == name.npos &&
+                                      name.ends_with(".conf") && name[folder.size()] != '.');
+}
+
+/// The folders that it names, one a line. Source: ldconfig(8); other files that it includes are not followed.
+std::vector<std::string> loader_folders(std::span<const std::byte> content) {
+  std::string_view text(reinterpret_cast<const char*>(content.data()), content.size());
+  std::vector<std::string> folders;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    line = line.substr(0, line.find_first_of("#="));  // "=TYPE" is an old way to name the C library
+    const std::size_t first = line.find_first_not_of(" \t\r\f\v");
+    if (first == line.npos || line[first] != '/') continue;
+    folders.emplace_back(line.substr(first, line.find_last_not_of(" \t\r\f\v") + 1 - first));
+  }
+  return folders;
+}
+
 // ---- members ------------------------------------------------------------------------------------------------
 
 /// A member does not fit anywhere; the message says why.
@@ -361,6 +384,10 @@ class PackageReader {
     if (!got || *got == 0) return;
     content.resize(*got);
     bool package = is_package(content);
+    if (names_loader_folders(name)) {
+      names_ += content.size();  // a longer one is cut: none is
+      sink_.loader_folders(member, loader_folders(content));
+    }
     if (!package && !is_binary(content)) {
       pass_over(reader, path, name);
       return;
@@ -719,7 +746,8 @@ InspectRecord inspect_paths(const std::vector<std::string>& paths, const ReadOpt
     for (const FileRecord& file : files) names.push_back(file.path);
     std::sort(names.begin(), names.end());
     if (reading.package) {
-      packages.push_back({BundleRecord::Kind::package, path, std::move(names), std::move(reading.links)});
+      packages.push_back({BundleRecord::Kind::package, path, std::move(names), std::move(reading.links),
+                          std::move(reading.loader_folders)});
     } else {
       paths_of[path] = std::move(names);
     }

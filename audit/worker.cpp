@@ -47,11 +47,12 @@ constexpr std::uint32_t longest_frame = 512u << 20;  // bytes
 constexpr int worker_socket = 3;
 
 enum class Frame : char {
-  task = 'T',     // parent to worker: [path, named, skip]
-  package = 'P',  // all others: worker to parent
-  begin = 'B',    // [path, size]
-  records = 'R',  // [record...]
-  link = 'L',     // [path, target]
+  task = 'T',            // parent to worker: [path, named, skip]
+  package = 'P',         // all others: worker to parent
+  begin = 'B',           // [path, size]
+  records = 'R',         // [record...]
+  link = 'L',            // [path, target]
+  loader_folders = 'C',  // [path, [folder...]]
   alive = 'A',
   memory = 'M',  // the worker ran out of memory and ends
   failed = 'F',  // [message]; the worker ends
@@ -109,6 +110,9 @@ class SocketSink final : public Sink {
   }
   void link(const std::string& path, const std::string& target) override {
     send(Frame::link, Json::array({path, target}));
+  }
+  void loader_folders(const std::string& path, const std::vector<std::string>& folders) override {
+    send(Frame::loader_folders, Json::array({path, folders}));
   }
   void alive() override { send(Frame::alive); }
 
@@ -378,6 +382,9 @@ class Pool {
         break;
       case Frame::link:
         reading.links[content.at(0).get<std::string>()] = content.at(1).get<std::string>();
+        break;
+      case Frame::loader_folders:
+        reading.loader_folders[content.at(0).get<std::string>()] = content.at(1).get<std::vector<std::string>>();
         break;
       case Frame::alive:
         break;

@@ -34,6 +34,8 @@ class Sink {
   virtual void records(std::vector<FileRecord> files) = 0;
   /// A symbolic link in a package: its path as of a member, and what it says.
   virtual void link(const std::string& path, const std::string& target) = 0;
+  /// A file of a package that names folders for the loader's cache: its path as of a member, and the folders.
+  virtual void loader_folders(const std::string& path, const std::vector<std::string>& folders) = 0;
   /// Long work goes on (unpacking).
   virtual void alive() = 0;
 };
@@ -55,6 +57,7 @@ struct WorkerLimits {
 struct Reading {
   std::vector<FileRecord> files;             ///< in the order of the package
   std::map<std::string, std::string> links;  ///< path -> what the link says
+  std::map<std::string, std::vector<std::string>> loader_folders;
   bool package = false;
 };
 

@@ -87,13 +87,18 @@ TEST(InspectRecord, ThePathComesFirst) { EXPECT_EQ(to_json(FileRecord()).begin()
 TEST(InspectRecord, BundlesAndLinksComeBack) {
   InspectRecord record;
   record.files = {full_record()};
-  record.bundles = {{BundleRecord::Kind::package, "a.deb", {record.files[0].path}, {{"a.deb!/x.so", "x.so.1"}}}};
+  record.bundles = {{BundleRecord::Kind::package,
+                     "a.deb",
+                     {record.files[0].path},
+                     {{"a.deb!/x.so", "x.so.1"}},
+                     {{"a.deb!/etc/ld.so.conf", {"/opt/x", "/opt/y"}}}}};
   InspectRecord again = inspect_record_from_json(to_json(record));
   ASSERT_EQ(again.bundles.size(), 1u);
   EXPECT_EQ(again.bundles[0].kind, BundleRecord::Kind::package);
   EXPECT_EQ(again.bundles[0].name, "a.deb");
   EXPECT_EQ(again.bundles[0].files, record.bundles[0].files);
   EXPECT_EQ(again.bundles[0].links, record.bundles[0].links);
+  EXPECT_EQ(again.bundles[0].loader_folders, record.bundles[0].loader_folders);
 }
 
 TEST(InspectRecord, WithoutBundlesThePathsTell) {

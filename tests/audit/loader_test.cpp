@@ -347,22 +347,30 @@ INSTANTIATE_TEST_SUITE_P(Trees, LoaderDecides,
                                               {"liba.so", "libd.so"}}),
                          [](const auto& info) { return info.param.name; });
 
-/// A Debian package is unpacked at "/", where the loader has folders of its own,
-/// and a cache of further ones.
+/// A Debian package is unpacked at "/", where the loader has folders of its own, and a cache of further ones, which the
+/// package may name.
 TEST_F(Fixture, LoaderDecidesInAChangedRoot) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root: only it can change the root";
   if (!fs::exists("/lib64/ld-linux-x86-64.so.2")) GTEST_SKIP() << "not applicable: not glibc on x86-64";
   run(std::string("set -e\n") + kObject + R"sh(
     object d/usr/lib/x86_64-linux-gnu/libfirst.so ""; object d/usr/lib/libfirst.so ""
     object d/usr/lib/libsecond.so ""; object d/opt/lib/libcached.so ""; object d/lib/libthird.so libfirst.so
-    object d/usr/bin/app "libfirst.so libsecond.so libthird.so libcached.so libnone.so"
+    object d/opt/lib/libfirst.so ""; object d/opt/lib/libsoname.so.1 ""; mv d/opt/lib/libsoname.so.1 d/opt/lib/libsoname.so.1.2
+    object d/opt/lib/libother.so.2 ""; mv d/opt/lib/libother.so.2 d/opt/lib/libother.so
+    object d/opt/more/liblinked.so.3 libcached.so; ln -s liblinked.so.3 d/opt/more/liblinked.so
+    object d/opt/unnamed/libunnamed.so ""
+    object d/usr/bin/app "libfirst.so libsecond.so libthird.so libcached.so libnone.so libsoname.so.1 libother.so liblinked.so.3 libunnamed.so"
+    object d/opt/bin/app "liblinked.so"
     object d/usr/lib/libstrict.so "libthird.so libfirst.so" -Wl,-z,nodefaultlib
     object d/usr/bin/strict/app "libstrict.so"
-    mkdir d/DEBIAN; printf 'Package: x\nVersion: 1\nArchitecture: amd64\nMaintainer: x\nDescription: x\n' > d/DEBIAN/control
+    object d/opt/lib/libstrict.so "libcached.so" -Wl,-z,nodefaultlib; object d/opt/strict/app "libstrict.so" "$(new '$ORIGIN/../lib')"
+    mkdir -p d/etc/ld.so.conf.d d/DEBIAN; printf '# ours\n\n\t/opt/lib  # and more\ninclude /etc/others/*.conf\n' > d/etc/ld.so.conf.d/ours.conf
+    echo /opt/more/ > d/etc/ld.so.conf.d/more.conf; echo /opt/unnamed > d/etc/ld.so.conf.d/unnamed.conf.old
+    printf 'Package: x\nVersion: 1\nArchitecture: amd64\nMaintainer: x\nDescription: x\n' > d/DEBIAN/control
     dpkg-deb --build -Znone d x.deb
-    mkdir -p d/lib64 d/lib/x86_64-linux-gnu d/etc
+    mkdir -p d/lib64 d/lib/x86_64-linux-gnu
     cp -L /lib64/ld-linux-x86-64.so.2 d/lib64/; cp -L /lib/x86_64-linux-gnu/libc.so.6 d/lib/x86_64-linux-gnu/
-    echo /opt/lib > d/etc/ld.so.conf; /sbin/ldconfig -r d)sh");
+    echo 'include /etc/ld.so.conf.d/*.conf' > d/etc/ld.so.conf; /sbin/ldconfig -r d)sh");
   write("list.c", R"(
     #include <stdlib.h>
     #include <unistd.h>
@@ -378,9 +386,9 @@ TEST_F(Fixture, LoaderDecidesInAChangedRoot) {
   for (const FileRecord& file : record.files) bundle.files.push_back(&file);
   ASSERT_EQ(record.bundles.size(), 1u);
   bundle.name = record.bundles[0].name;
-  Policy policy;
-  policy.provided = {"libcached.so"};  // what the cache has, only the policy can say
-  const Closure closure = close_over(bundle, policy);
+  bundle.links = record.bundles[0].links;
+  bundle.loader_folders = record.bundles[0].loader_folders;
+  const Closure closure = close_over(bundle, {});
   std::size_t compared = 0;
   for (const Process& process : closure.processes) {
     const std::string program = process.root()->path.substr(process.root()->path.rfind("!/") + 1);
@@ -389,12 +397,14 @@ TEST_F(Fixture, LoaderDecidesInAChangedRoot) {
     std::istringstream lines(try_run("./list d " + program).second);
     const std::regex row(R"(^\s*(\S+) => (not found|\S+))");
     for (std::string line; std::getline(lines, line);)
-      if (std::smatch match; std::regex_search(line, match, row)) theirs[match[1]] = match[2];
+      if (std::smatch match; std::regex_search(line, match, row)) {
+        const std::string real = canonical(path("d") + match.str(2));  // ldconfig makes links
+        theirs[match[1]] = real.empty() ? match.str(2) : real.substr(canonical(path("d")).size());
+      }
     for (const Loaded& object : process.objects)
       for (const Need& need : object.needs) {
         std::string ours = "not found";
         if (need.file) ours = need.file->path.substr(need.file->path.rfind("!/") + 1);
-        if (need.provider == Provider::policy) ours = "/opt/lib/libcached.so";
         if (need.provider == Provider::base_system) ours = "/lib/x86_64-linux-gnu/" + need.name;
         EXPECT_EQ(theirs[need.name], ours) << program << ": " << object.file->path << " needs " << need.name;
         ++compared;

@@ -247,11 +247,13 @@ TEST(Worker, NamesThatAreNotUtf8ComeThrough) {
       [](const Task& task, Sink& sink) {
         sink.package();
         sink.link(task.path + "!/l\xff", "t\xfe");
+        sink.loader_folders("c\xfd", {"/\xfc", "/b"});
         tell(task.path, sink);
       },
       limits());
   EXPECT_EQ(readings[0].files.at(0).path, name);
   EXPECT_EQ(readings[0].links, (std::map<std::string, std::string>{{name + "!/l\xff", "t\xfe"}}));
+  EXPECT_EQ(readings[0].loader_folders, (std::map<std::string, std::vector<std::string>>{{"c\xfd", {"/\xfc", "/b"}}}));
 }
 
 /// A package of ten members, of which some kill.

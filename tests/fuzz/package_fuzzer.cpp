@@ -50,6 +50,10 @@ class Told final : public Sink {
     require(packages == 1 && begun_.empty() && path.starts_with(task_ + "!/"));
     links.emplace_back(path, target);
   }
+  void loader_folders(const std::string& path, const std::vector<std::string>& folders) override {
+    require(packages == 1 && begun_.empty() && path.starts_with(task_ + "!/"));
+    for (const std::string& folder : folders) require(folder.starts_with('/') && folder.size() < 65536);
+  }
   void alive() override {}
 
   int packages = 0;
