@@ -117,11 +117,14 @@ function(cudeploy_embed_fatbin target)
   _cudeploy_write_if_changed("${fatbin}.options" "${options}\n")
   set(includes "$<TARGET_PROPERTY:${target},INCLUDE_DIRECTORIES>")
   set(definitions "$<TARGET_PROPERTY:${target},COMPILE_DEFINITIONS>")
+  # nvcc does not escape a space in the folder's name.
+  cmake_path(RELATIVE_PATH fatbin BASE_DIRECTORY "${CMAKE_CURRENT_BINARY_DIR}" OUTPUT_VARIABLE relative_fatbin)
   add_custom_command(
     OUTPUT "${fatbin}"
     COMMAND "${CMAKE_CUDA_COMPILER}" -fatbin ${options}
             "$<$<BOOL:${includes}>:-I$<JOIN:${includes},;-I>>" "$<$<BOOL:${definitions}>:-D$<JOIN:${definitions},;-D>>"
-            --generate-dependencies-with-compile --dependency-output "${fatbin}.d" -o "${fatbin}" "${compiled}"
+            --generate-dependencies-with-compile --dependency-target-name "${relative_fatbin}"
+            --dependency-output "${fatbin}.d" -o "${fatbin}" "${compiled}"
     DEPENDS ${sources} ${compiled} "${fatbin}.options"
     DEPFILE "${fatbin}.d"
     COMMENT "Compiling device code ${arg_NAME}"

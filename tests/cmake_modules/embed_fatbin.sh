@@ -42,12 +42,12 @@ echo '#include "factor.cuh"
 extern "C" __global__ void one(float* x) { *x *= FACTOR + MORE; }' > "$work/source/one.cu"
 echo 'extern "C" __global__ void other(float* x) { *x += FACTOR; }' > "$work/source/other.cu"
 echo '#define MORE 1' > "$work/source/factor.cuh"
-build=$work/build
-embed() { must_pass configure "$work/source" "$work/build" -DCUDAToolkit_ROOT="$CUDEPLOY_TOOLKIT" "$@"; }
+build="$work/the build"  # with a space, which .incbin meets too
+embed() { must_pass configure "$work/source" "$build" -DCUDAToolkit_ROOT="$CUDEPLOY_TOOLKIT" "$@"; }
 
 embed -DDRIVER=600.1
 must_pass cmake --build "$build"
-must_pass sh -c "cd '$work' && build/c"
+must_pass sh -c "cd '$work' && 'the build/c'"
 must_pass cmp "$work/two.bin" "$build/cudeploy/embed/c/two.fatbin"
 must_pass "$CUDEPLOY_PREFIX/bin/cudeploy" inspect --format json --kernels "$build/c"
 output_has '"arch": 80' '"arch": 90' '"kind": "ptx"' '"one"' '"other"'

@@ -48,6 +48,7 @@ project(only LANGUAGES $language)
 find_package(cudeploy 1.0 REQUIRED COMPONENTS audit runtime)
 add_executable(only only.$extension)
 cudeploy_target(only RUNTIME unified)
+cudeploy_package(TARGETS only GENERATORS TGZ)
 LISTS
   cat > "$work/$language/only.$extension" << 'SOURCE'
 #include <cuda_runtime_api.h>
@@ -56,10 +57,13 @@ int main(void) {
   return cudaRuntimeGetVersion(&version) != cudaSuccess && version != 0;
 }
 SOURCE
-  must_pass configure "$work/$language" "$work/$language/build" -DCUDAToolkit_ROOT="$CUDEPLOY_TOOLKIT"
-  must_pass cmake --build "$work/$language/build"
+  # In a folder with a space, which is in the options of compiler, linker and audit then.
+  must_pass configure "$work/$language" "$work/$language/the build" -DCUDAToolkit_ROOT="$CUDEPLOY_TOOLKIT"
+  must_pass cmake --build "$work/$language/the build"
   output_has 'Auditing only'
-  must_pass "$work/$language/build/only"
+  must_pass "$work/$language/the build/only"
+  must_pass sh -c "cd '$work/$language/the build' && cpack"
+  output_has 'audit passed'
 done
 
 # A static library of the user's carries what its users' links need, through install(EXPORT), to a stranger's link.
