@@ -24,8 +24,7 @@ packages_for() {
     test)
       echo binutils clang clang-format elfutils gfortran git libgmock-dev libgtest-dev lld llvm make meson mold \
         patchelf libtree python3 python3-dev python3-jsonschema python3-pip python3-setuptools python3-wheel rpm \
-        shellcheck \
-        zip ;;
+        shellcheck zip zstd ;;
     # the long tests: other machines' code, costs, the static checker, a bare Debian
     all)
       echo clang-tidy curl debootstrap g++-11 g++-aarch64-linux-gnu libarchive-tools qemu-user rustc strace valgrind wine \
