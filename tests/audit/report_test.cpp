@@ -129,6 +129,25 @@ TEST(InspectText, SaysWhatIsOpenedByNameAndWhetherItShips) {
   EXPECT_TRUE(has_line(inspect_text(record, ReadOptions(), false), "  opens by name libb.so.1 for all (there)"));
 }
 
+TEST(InspectText, SaysWhichKernelStubsOthersSee) {
+  InspectRecord record;
+  record.files = {library()};
+  ReadOptions with_kernels;
+  with_kernels.kernels = true;
+  EXPECT_EQ(inspect_text(record, with_kernels, false).find("kernel stubs"), std::string::npos) << "not looked for";
+  record.files[0].exported_stubs.emplace();
+  EXPECT_EQ(inspect_text(record, with_kernels, false).find("kernel stubs"), std::string::npos) << "none";
+  record.files[0].exported_stubs = {{"plain", false}};
+  EXPECT_TRUE(has_line(inspect_text(record, ReadOptions(), false), "  kernel stubs  1 stub visible to other objects"));
+  record.files[0].exported_stubs = {{"plain", false}, {"scale\n", true}};
+  const std::string counted = inspect_text(record, ReadOptions(), false);
+  EXPECT_TRUE(has_line(counted, "  kernel stubs  2 stubs visible to other objects")) << counted;
+  EXPECT_EQ(counted.find("scale"), std::string::npos) << "names are for --kernels";
+  const std::string named = inspect_text(record, with_kernels, false);
+  EXPECT_TRUE(has_line(named, "                  plain")) << named;
+  EXPECT_TRUE(has_line(named, "                  scale\\x0a (weak)")) << named;
+}
+
 TEST(InspectText, AHostileNameIsShownNotObeyed) {
   InspectRecord record;
   record.files = {library()};
