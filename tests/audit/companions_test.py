@@ -2,9 +2,11 @@
 
   nvrtc CUDEPLOY FOLDER...   bundles with and without the builtins: does a compilation work, and does the audit say so?
   cudnn CUDEPLOY FOLDER...   the parts that a program makes cuDNN open are those that `inspect` names
+  optional CUDEPLOY FOLDER...  what only some functions of libcupti, libcufft and libcusparse open, which want a GPU first
 
-FOLDER: where libnvrtc or libcudnn lie (searched below it). The judge is glibc's loader without its cache, so that
-nothing of this machine's toolkit helps; compiling and describing need no GPU. Exit code 77: none is there.
+FOLDER: where the libraries lie, as they are or in wheels (searched below it). The judge is glibc's loader without its cache, so that
+nothing of this machine's toolkit helps; compiling and describing need no GPU. Of what wants one the
+judge is `strings`: the name must stand in the file, and readelf must not list it as needed. Exit code 77: none is there.
 """
 
 import json
@@ -14,6 +16,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import zipfile
 from pathlib import Path
 
 LOADER = "/lib64/ld-linux-x86-64.so.2"
@@ -146,7 +149,44 @@ def cudnn(cudeploy, folders, scratch):
     return failures
 
 
+# soname -> names. The libcusparse of the Python package nvidia-cusparse 12.9.4.2 opens nvJitLink; CUDA 13.0's needs it.
+OPTIONAL = {"libcupti.so.13": {"libnvperf_host.so"},
+            "libcufft.so.12": {"libnvJitLink.so.13", "libnvrtc.so.13"},
+            "libcusparse.so.12": {"libnvJitLink.so.13"}}
+
+
+def optional(cudeploy, folders, scratch):
+    failures, seen = 0, set()
+    for folder in folders:
+        for wheel in Path(folder).glob("*.whl"):
+            with zipfile.ZipFile(wheel) as package:
+                for member in package.namelist():
+                    if Path(member).name.startswith(tuple(OPTIONAL)):
+                        package.extract(member, scratch)
+    for library in libraries([*folders, scratch], "lib*.so*"):
+        name = next((one for one in OPTIONAL if library.name.startswith(one)), None)
+        if name is None:
+            continue
+        needed = subprocess.run(["readelf", "-d", library], capture_output=True, text=True, check=True).stdout
+        texts = subprocess.run(["strings", "-n", "8", library], capture_output=True, text=True, check=True).stdout.split("\n")
+        expected = {one for one in OPTIONAL[name] if one in texts and f"[{one}]" not in needed}
+        record = json.loads(subprocess.run([cudeploy, "inspect", "--format", "json", library], capture_output=True, text=True,
+                                           check=True).stdout)["files"][0]
+        told = {one["name"] for one in record["vendor"]["opens"] if not one["always"]}
+        always = [one["name"] for one in record["vendor"]["opens"] if one["always"]]
+        if told != expected or always:
+            failures += 1
+            print(f"FAILED: {library}: told was {told} and always {always}, expected {expected} and none always")
+        if expected == OPTIONAL[name]:
+            seen.add(name)
+        print(f"{library}: {sorted(told)}")
+    if seen != OPTIONAL.keys():
+        failures += 1
+        print(f"FAILED: no file opened all that it can of {sorted(OPTIONAL.keys() - seen)}")
+    return failures
+
+
 if __name__ == "__main__":
     case, command, *where = sys.argv[1:]
     with tempfile.TemporaryDirectory() as folder:
-        sys.exit(1 if {"nvrtc": nvrtc, "cudnn": cudnn}[case](command, where, Path(folder)) else 0)
+        sys.exit(1 if {"nvrtc": nvrtc, "cudnn": cudnn, "optional": optional}[case](command, where, Path(folder)) else 0)
