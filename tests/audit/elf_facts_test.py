@@ -3,10 +3,11 @@
   libraries CUDEPLOY LIEF-FOLDER LIBRARY-FOLDER    every library of a toolkit
   system CUDEPLOY LIEF-FOLDER                      every library that this machine's loader knows, and some programs
   built CUDEPLOY LIEF-FOLDER CUDART-STATIC SOURCES what several linkers make, for two machines
+  stubs CUDEPLOY NVCC                              the host functions of kernels, which other objects can see or not
 
 The judges: binutils' readelf, elfutils' eu-readelf, and the current LIEF (the command is built with an old one).
 Compared: NEEDED, soname, RPATH, RUNPATH, interpreter, flags, defined versions, needed versions with the symbols
-behind each, and the note of cudeploy's own runtime. Exit code 77: this machine lacks a part, and says which.
+behind each, and the note of cudeploy's own runtime; by readelf alone the stubs, weak or not. Exit code 77: this machine lacks a part, and says which.
 """
 
 import json
@@ -267,8 +268,60 @@ def built(cudeploy, lief_folder, cudart, sources):
         return wrong
 
 
+KERNELS = """
+template <typename T> __global__ void scale(T* x) { *x *= 2; }
+template <typename T> struct Box { T* at; };
+template <int N, typename T> __global__ void fill(Box<T> box) { *box.at = N; }
+namespace deep { __global__ void add(int* x) { *x += 1; } }
+extern "C" __global__ void plain(float* x) { *x = 1; }
+static __global__ void hidden(float* x) { *x = 3; }
+void visible_but_no_stub() {}
+void run(float* x, int* y) {
+  scale<<<1, 1>>>(x);
+  scale<<<1, 1>>>(y);
+  fill<3><<<1, 1>>>(Box<float>{x});
+  deep::add<<<1, 1>>>(y);
+  plain<<<1, 1>>>(x);
+  hidden<<<1, 1>>>(x);
+}
+"""
+
+
+def functions(*command):
+    """name -> weak, of the defined functions of a symbol table that others can see."""
+    found = re.findall(r" FUNC +(GLOBAL|WEAK) +(?:DEFAULT|PROTECTED) +(?:\[.*\] +)?\d+ (\S+)$", run(*command), re.M)
+    return {name: binding == "WEAK" for binding, name in found}
+
+
+def stubs(cudeploy, nvcc):
+    wrong = []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "kernels.cu").write_text(KERNELS)
+        for seen in ("visible", "hidden"):
+            words = [f"-static-global-template-stub={str(seen == 'hidden').lower()}",
+                     f"-device-entity-has-hidden-visibility={str(seen == 'hidden').lower()}"]
+            run(nvcc, "-cubin", "-arch=sm_90", *words, folder / "kernels.cu", "-o", folder / "kernels.cubin")
+            library = folder / f"lib{seen}.so"
+            run(nvcc, "-arch=sm_90", "-Xcompiler", "-fPIC", "-shared", "-cudart", "none", *words, folder / "kernels.cu", "-o", library)
+            names = re.findall(r" FUNC .* (\S+)$", run("readelf", "-sW", folder / "kernels.cubin"), re.M)
+            exported = functions("readelf", "--dyn-syms", "-W", library)
+            expected = {name: weak for name, weak in exported.items() if name in names}
+            (record,) = json.loads(run(cudeploy, "inspect", "--kernels", "--format", "json", library))["files"]
+            told = {stub["name"]: stub["weak"] for stub in record["exported_stubs"]}
+            print(f"{seen}: {len(names)} kernels, {len(exported)} functions seen by others, {len(told)} of them stubs, "
+                  f"{sum(told.values())} weak")
+            if told != expected:
+                wrong.append(f"{seen}: cudeploy says {told}, readelf {expected}")
+            if len(names) < 6 or len(exported) <= len(expected):
+                wrong.append(f"{seen}: kernels are {names}, the library has {exported}: too few to tell stubs from others")
+            if (seen == "visible") != (set(expected.values()) == {True, False}):
+                wrong.append(f"{seen}: expected stubs both weak and not where they are visible and none where not: {expected}")
+    return wrong
+
+
 def main():
-    cases = {"libraries": libraries, "system": system, "built": built}
+    cases = {"libraries": libraries, "system": system, "built": built, "stubs": stubs}
     wrong = cases[sys.argv[1]](*sys.argv[2:])
     print("\n".join(wrong))
     sys.exit(1 if wrong else 0)
