@@ -37,8 +37,8 @@ if [ "$all" = yes ]; then
 fi
 # shellcheck disable=SC2086
 need_with_toolkit "$root/build/toolkit" "$toolkit" $purposes
-# A GPU that is there is used.
-[ ! -e /dev/nvidiactl ] || labels="$labels|gpu"
+# A GPU that is there is used. The device nodes say nothing: the driver library makes them, when root asks.
+[ ! -e /proc/driver/nvidia/version ] || labels="$labels|gpu"
 
 echo "CUDA toolkit: $toolkit"
 # Whatever asks for a toolkit below, by whichever way, must get this one.

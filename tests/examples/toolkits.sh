@@ -89,7 +89,7 @@ case $version in
 esac
 
 # The real driver library, where there is no GPU: what is wrong, and what to do.
-if [ ! -e /dev/nvidiactl ]; then
+if [ ! -e /proc/driver/nvidia/version ]; then
   driver=$(sh "$CUDEPLOY_SOURCE/tests/real_parts.sh" libcuda-535) || exit $?
   with_driver="env LD_LIBRARY_PATH=$driver/usr/lib/x86_64-linux-gnu/nvidia/current"
   case $version in
