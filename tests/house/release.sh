@@ -57,7 +57,13 @@ made=$folder/nothing/made
 rm -rf "$made"
 if [ "$(id -u)" = 0 ]; then "$@" new /made; else "$@" new "$made"; fi
 grep -q 'project(made ' "$made/CMakeLists.txt"
-echo "$(stat -c %s "$command") bytes"
+# What is copied into every container stays small: 8.8 MB, most of it LIEF.
+size=$(stat -c %s "$command")
+if [ "$size" -gt 10000000 ]; then
+  echo "error: $command has $size bytes, expected at most 10 MB: is it stripped? did a library come along whole?"
+  exit 1
+fi
+echo "$size bytes"
 
 echo "== in a bare Debian 11"
 old=$folder/debian11
