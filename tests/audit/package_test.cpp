@@ -175,6 +175,45 @@ TEST_F(Package, AFileThatVanishesAfterItWasFoundIsUnreadable) {
   EXPECT_EQ(readings[0].files[0].problems.at(0).message, "cannot be read: no such file or directory");
 }
 
+/// Cuts the file when the first item in it is begun.
+class Cutter : public Sink {
+ public:
+  Cutter(std::string path, std::uint64_t left) : path_(std::move(path)), left_(left) {}
+  void package() override {}
+  void begin(const std::string& /*path*/, std::uint64_t /*size*/) override { fs::resize_file(path_, left_); }
+  void records(std::vector<FileRecord> files) override {
+    for (FileRecord& file : files) found.files.push_back(std::move(file));
+  }
+  void link(const std::string& /*path*/, const std::string& /*target*/) override {}
+  void loader_folders(const std::string& /*path*/, const std::vector<std::string>& /*folders*/) override {}
+  void alive() override {}
+
+  InspectRecord found;
+
+ private:
+  std::string path_;
+  std::uint64_t left_;
+};
+
+TEST_F(Package, AFileThatIsCutWhileItIsReadIsNotASmallerFile) {
+  const std::string many = ptx + std::string(8 << 20, '\n');
+  const std::string archive = pack({{"a.ptx", ptx}, {"b.ptx", many}}, ARCHIVE_FORMAT_AR_GNU, ARCHIVE_FILTER_NONE);
+  const std::string package =
+      pack({{"a.ptx", ptx}, {"b.ptx", many}}, ARCHIVE_FORMAT_TAR_PAX_RESTRICTED, ARCHIVE_FILTER_NONE);
+  for (const auto& [path, content] : {std::pair("a.ptx", many), {"a.a", archive}, {"a.tar", package}}) {
+    Cutter cutter(write(path, content), 4096);
+    read_input({path, true, 0}, ReadOptions(), limits, cutter);
+    EXPECT_NE(problems(cutter.found)
+                  .find(std::string(path) + ": was cut while it was read: of " + std::to_string(content.size()) +
+                        " bytes, those from "),
+              std::string::npos)
+        << path << ": " << problems(cutter.found);
+    EXPECT_EQ(std::count_if(cutter.found.files.begin(), cutter.found.files.end(),
+                            [&](const FileRecord& file) { return file.path == path; }),
+              1);
+  }
+}
+
 TEST_F(Package, EveryKindIsToldByContent) {
   struct Kind {
     const char* name;
@@ -251,12 +290,17 @@ TEST_F(Package, HardLinksAreLinksSpecialFilesAreNothing) {
 }
 
 TEST_F(Package, NamesThatLeadOutAreReportedAndStayNames) {
-  write("in/a.tar.gz", pack({{"../escaped.ptx", ptx}, {"/abs.ptx", ptx}, {"a/../b.ptx", ptx}}));
-  InspectRecord record = inspect({"in/a.tar.gz"});
-  EXPECT_EQ(paths(record),
-            (Paths{"in/a.tar.gz", "in/a.tar.gz!/../escaped.ptx", "in/a.tar.gz!/a/../b.ptx", "in/a.tar.gz!/abs.ptx"}));
-  EXPECT_EQ(problems(record), "in/a.tar.gz: member ../escaped.ptx has a name that leads out of the package\n");
-  EXPECT_FALSE(fs::exists("escaped.ptx"));
+  write("in/a.tar.gz", pack({{"../escaped.ptx", ptx}, {(root / "abs.ptx").string(), ptx}, {"a/../b.ptx", ptx}}));
+  fs::current_path("in");  // where a member would land, all around, is looked at
+  InspectRecord record = inspect({"a.tar.gz"});
+  EXPECT_EQ(paths(record), (Paths{"a.tar.gz", "a.tar.gz!/../escaped.ptx", "a.tar.gz!/a/../b.ptx",
+                                  "a.tar.gz!" + (root / "abs.ptx").string()}));
+  EXPECT_EQ(problems(record), "a.tar.gz: member ../escaped.ptx has a name that leads out of the package\n");
+  Paths there;
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(root))
+    there.push_back(entry.path().lexically_relative(root));
+  std::sort(there.begin(), there.end());
+  EXPECT_EQ(there, (Paths{"in", "in/a.tar.gz"}));
 }
 
 TEST_F(Package, ManyProblemsAreCountedNotListed) {
