@@ -2,6 +2,8 @@
 // both to the first: the second one launches a kernel that another runtime, or another build, knows.
 #include <fmt/format.h>
 #include <algorithm>
+#include <string_view>
+#include <unordered_map>
 
 #include "closure.hpp"
 #include "rule.hpp"
@@ -9,6 +11,24 @@
 
 namespace cudeploy::rules {
 namespace {
+
+/// Those with a stub that another file of the bundle exports too.
+std::vector<const FileRecord*> take_part(const Bundle& bundle, const Closure&) {
+  constexpr std::size_t several = static_cast<std::size_t>(-1);
+  std::unordered_map<std::string_view, std::size_t> owners;  // name -> index of the one file
+  for (std::size_t i = 0; i < bundle.files.size(); ++i)
+    if (bundle.files[i]->exported_stubs && is_loadable(*bundle.files[i]))
+      for (const ExportedStub& stub : *bundle.files[i]->exported_stubs)
+        if (const auto [owner, fresh] = owners.emplace(stub.name, i); !fresh && owner->second != i)
+          owner->second = several;
+  std::vector<const FileRecord*> together;
+  for (const FileRecord* file : bundle.files)
+    if (file->exported_stubs && is_loadable(*file) &&
+        std::any_of(file->exported_stubs->begin(), file->exported_stubs->end(),
+                    [&](const ExportedStub& stub) { return owners.at(stub.name) == several; }))
+      together.push_back(file);
+  return together;
+}
 
 Verdict check(const Subject& subject) {
   const FileRecord& file = subject.file;
@@ -28,7 +48,10 @@ Verdict check(const Subject& subject) {
     weak += stub.weak;
   }
   std::sort(names.begin(), names.end());
-  for (const FileRecord* other : subject.bundle.files) {
+  const std::vector<const FileRecord*> nobody;
+  for (const FileRecord* other : subject.stage == Stage::link ? subject.bundle.files
+                                 : subject.takes_part         ? subject.together
+                                                              : nobody) {
     if (other == &file || !other->exported_stubs || !is_loadable(*other) || !may_meet(file, *other)) continue;
     const bool same = std::any_of(
         other->exported_stubs->begin(), other->exported_stubs->end(),
@@ -75,6 +98,7 @@ constinit const Rule exported_kernel_stub = {
         "CCCL documentation, host stub visibility; NVIDIA/cccl#166, #343; NVIDIA/cub#545, #719; "
         "NVIDIA/cudf#14734; rapidsai/raft#1722; NVIDIA/cuopt#1215.",
     .check = check,
+    .take_part = take_part,
 };
 
 }  // namespace cudeploy::rules

@@ -135,6 +135,34 @@ TEST(RulesAboutCompany, AskOncePerBundle) {
   }
 }
 
+/// The same of kernel stubs: two libraries share one, and nobody else has anything in common.
+TEST(RulesAboutCompany, LookForSharedStubsOncePerBundle) {
+  constexpr std::size_t count = 5000, stubs = 200;
+  std::vector<FileRecord> files;
+  for (std::size_t i = 0; i < count; ++i) {
+    files.push_back(short_file(fmt::format("d/lib{:05}.so", i), {}));
+    files.back().type = "shared";
+    files.back().fat_binaries.emplace_back();
+    files.back().exported_stubs.emplace();
+    for (std::size_t stub = 0; stub < stubs; ++stub)
+      files.back().exported_stubs->push_back({fmt::format("_Z6kernel{:05}_{}v", i, stub), false});
+  }
+  files[count - 1].exported_stubs->at(7) = files[3].exported_stubs->at(stubs - 1);
+  Bundle bundle;
+  for (const FileRecord& file : files) bundle.files.push_back(&file);
+  Policy policy;
+  for (const Rule& other : all_rules())
+    if (other.name != "exported-kernel-stub") policy.severity[std::string(other.name)] = Severity::off;
+  const Judgement judgement = judge({&bundle, 1}, policy, Stage::package, {});
+  ASSERT_EQ(judgement.findings.size(), count);
+  for (std::size_t i = 0; i < count; ++i) {
+    std::vector<std::string> related;
+    if (i == 3) related = {files[count - 1].path};
+    if (i == count - 1) related = {files[3].path};
+    EXPECT_EQ(judgement.findings[i].evidence.related, related) << i;
+  }
+}
+
 class RuleCases : public testing::TestWithParam<fs::path> {};
 
 TEST_P(RuleCases, HasTheExpectedVerdicts) {
