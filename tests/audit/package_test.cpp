@@ -209,7 +209,7 @@ TEST_F(Package, AFileThatIsCutWhileItIsReadIsNotASmallerFile) {
               std::string::npos)
         << path << ": " << problems(cutter.found);
     EXPECT_EQ(std::count_if(cutter.found.files.begin(), cutter.found.files.end(),
-                            [&](const FileRecord& file) { return file.path == path; }),
+                            [name = path](const FileRecord& file) { return file.path == name; }),
               1);
   }
 }
