@@ -6,6 +6,7 @@ A test that lacks something says "skipped: WHY" and ends with 77, GoogleTest's a
 other is an error, and so is a skip without a reason: a judge that is not there has not agreed. Exit code 1 then.
 """
 
+import itertools
 import re
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -24,9 +25,10 @@ def told_by(output: str) -> list[str]:
     """The lines of a test's output that say what it covered and what it did not try."""
     lines = output.splitlines()
     told = [line for line in lines if LINE.fullmatch(line)]
-    for line, following in zip(lines, lines[1:]):
-        if line.endswith(": Skipped"):  # GoogleTest
-            told.append(f"skipped: {following}")
+    for number, line in enumerate(lines):
+        if line.endswith(": Skipped"):  # GoogleTest; a tool's own errors may stand before the reason
+            reasons = list(itertools.takewhile(str.strip, lines[number + 1:]))
+            told += [f"skipped: {reason}" for reason in reasons[:1] if not any(re.match(EXCUSED, one) for one in reasons)]
     for line in lines:
         if match := re.search(r"\.\.\. skipped (['\"])(.*)\1$", line):  # unittest -v
             told.append(f"skipped: {match[2]}")

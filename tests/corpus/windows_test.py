@@ -34,7 +34,7 @@ def skip(why):
 def part(script, name):
     done = subprocess.run(["sh", script, name], capture_output=True, text=True)
     if done.returncode == 77:
-        skip(done.stderr.strip())
+        skip(done.stderr.strip().splitlines()[-1])
     if done.returncode != 0:
         raise SystemExit(f"{script} {name}: exit code {done.returncode}: {done.stderr}")
     return Path(done.stdout.strip())

@@ -136,7 +136,7 @@ case $status in
     grep -qi 'NVIDIA' "$work/distribution/root/share/distribution/NVIDIA-CUDA-EULA.txt" || { echo "no licence"; exit 1; }
     must_pass env -i "$work/distribution/root/bin/distribution"
     ;;
-  77) echo "not tried: a toolkit in /usr/lib (no mount in a namespace of its own)" ;;
+  77) echo "needs root: a mount in a namespace of its own, for a toolkit in /usr/lib" ;;
   *) exit 1 ;;
 esac
 echo "formats: $formats"

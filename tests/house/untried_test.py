@@ -106,6 +106,9 @@ class Untried(unittest.TestCase):
         self.tests.clear()
         self.shell(f"'{GTEST}' '--gtest_filter=*SliceOfBuild.NeedsNoSectionHeaders*' | sed 's/not applicable: //'")
         self.assert_gap("skipped: an object is nothing but sections (test0)")
+        self.tests.clear()
+        self.shell(f"'{GTEST}' '--gtest_filter=*SliceOfBuild.NeedsNoSectionHeaders*' | sed 's/.*not applicable: .*/ERROR: 404\\nreal part not available: x/'")
+        self.assertEqual(self.judge("--all"), (0, ["real part not available: x (test0)"]))
 
 
 if __name__ == "__main__":
