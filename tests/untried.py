@@ -28,7 +28,8 @@ def told_by(output: str) -> list[str]:
     for number, line in enumerate(lines):
         if line.endswith(": Skipped"):  # GoogleTest; a tool's own errors may stand before the reason
             reasons = list(itertools.takewhile(str.strip, lines[number + 1:]))
-            told += [f"skipped: {reason}" for reason in reasons[:1] if not any(re.match(EXCUSED, one) for one in reasons)]
+            if not any(re.match(EXCUSED, one) for one in reasons):
+                told += [f"skipped: {reason}" for reason in reasons[:1]]
     for line in lines:
         if match := re.search(r"\.\.\. skipped (['\"])(.*)\1$", line):  # unittest -v
             told.append(f"skipped: {match[2]}")
