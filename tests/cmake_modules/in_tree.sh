@@ -36,13 +36,17 @@ done
 generator=Ninja
 [ "$2" = build ] || exit 0
 
-must_pass cmake --build "$work/fetched"
-output_has 'Auditing app'
-must_pass cmake --build "$work/fetched"
-output_lacks 'Linking' 'Auditing' 'Reading'
-must_pass sh -c "cd '$work/fetched' && cpack"
-tar -tzf "$work/fetched/in_tree-1.0-Linux.tar.gz" | sort > "$log"
-output_has bin/app share/in_tree/cudeploy-audit.json
-output_lacks bin/cudeploy share/cudeploy
+for method in FetchContent add_subdirectory; do
+  must_pass configure "$here/in_tree" "$work/fetched" -DCUDEPLOY_SOURCE="$CUDEPLOY_SOURCE" -DMETHOD=$method
+  rm -f "$work/fetched/program/app"
+  must_pass cmake --build "$work/fetched"
+  output_has 'Auditing app'
+  must_pass cmake --build "$work/fetched"
+  output_lacks 'Linking' 'Auditing' 'Reading'
+  must_pass sh -c "cd '$work/fetched' && cpack"
+  tar -tzf "$work/fetched/in_tree-1.0-Linux.tar.gz" | sort > "$log"
+  output_has bin/app share/in_tree/cudeploy-audit.json
+  output_lacks bin/cudeploy share/cudeploy
+done
 
 echo "in_tree: same names, built and packed"
