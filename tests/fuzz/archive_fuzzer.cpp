@@ -7,26 +7,14 @@
 
 #include <ar.h>
 
-#include <cstdlib>
 #include <cstring>
 
+#include "hostile_input.hpp"
+
+using cudeploy::require;
+using cudeploy::Shrunk;
+
 namespace {
-
-/// A file that is shorter than it was when it was opened.
-class Shrunk final : public cudeploy::Bytes {
- public:
-  Shrunk(const cudeploy::Bytes& bytes, std::uint64_t lost) : bytes_(bytes), lost_(lost) {}
-  std::uint64_t size() const override { return bytes_.size() + lost_; }
-  std::size_t read(std::uint64_t offset, std::span<std::byte> out) const override { return bytes_.read(offset, out); }
-
- private:
-  const cudeploy::Bytes& bytes_;
-  std::uint64_t lost_;
-};
-
-void require(bool holds) {
-  if (!holds) std::abort();
-}
 
 /// The same members as BSD's ar writes them: each name before its bytes.
 std::string written_again(const std::vector<cudeploy::ArchiveMember>& members, const cudeploy::Bytes& bytes) {

@@ -1,15 +1,9 @@
 // Cubins: a few headers that lead to tables, names and notes.
 #include "cubin.hpp"
 
-#include <cstdlib>
+#include "hostile_input.hpp"
 
-namespace {
-
-void require(bool holds) {
-  if (!holds) std::abort();
-}
-
-}  // namespace
+using cudeploy::require;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace cudeploy;

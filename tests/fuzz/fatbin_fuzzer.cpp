@@ -2,27 +2,10 @@
 // place and the options, so that a sample as it is stays a seed.
 #include "fatbin.hpp"
 
-#include <cstdlib>
+#include "hostile_input.hpp"
 
-namespace {
-
-/// A file that is shorter than it was when it was opened.
-class Shrunk final : public cudeploy::Bytes {
- public:
-  Shrunk(const cudeploy::Bytes& bytes, std::uint64_t lost) : bytes_(bytes), lost_(lost) {}
-  std::uint64_t size() const override { return bytes_.size() + lost_; }
-  std::size_t read(std::uint64_t offset, std::span<std::byte> out) const override { return bytes_.read(offset, out); }
-
- private:
-  const cudeploy::Bytes& bytes_;
-  std::uint64_t lost_;
-};
-
-void require(bool holds) {
-  if (!holds) std::abort();
-}
-
-}  // namespace
+using cudeploy::require;
+using cudeploy::Shrunk;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace cudeploy;

@@ -10,18 +10,16 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <stdexcept>
 
 #include "binary.hpp"
+#include "hostile_input.hpp"
+
+using cudeploy::require;
 
 namespace {
 
 using namespace cudeploy;
-
-void require(bool holds) {
-  if (!holds) std::abort();
-}
 
 std::uint64_t bytes_given = 0;
 

@@ -1,16 +1,11 @@
 // Compressed payloads. The first byte chooses the scheme, the next four the claimed size, one more the parts.
 #include "payload.hpp"
 
-#include <cstdlib>
 #include <cstring>
 
-namespace {
+#include "hostile_input.hpp"
 
-void require(bool holds) {
-  if (!holds) std::abort();
-}
-
-}  // namespace
+using cudeploy::require;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace cudeploy;

@@ -15,15 +15,14 @@
 #include <stdexcept>
 
 #include "gpu.hpp"
+#include "hostile_input.hpp"
 #include "rule.hpp"
+
+using cudeploy::require;
 
 namespace {
 
 using namespace cudeploy;
-
-void require(bool holds) {
-  if (!holds) std::abort();
-}
 
 /// A file that has a name and is gone when it is closed.
 class NamedText {

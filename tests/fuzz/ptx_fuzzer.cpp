@@ -2,15 +2,10 @@
 #include "ptx.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 
-namespace {
+#include "hostile_input.hpp"
 
-void require(bool holds) {
-  if (!holds) std::abort();
-}
-
-}  // namespace
+using cudeploy::require;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace cudeploy;

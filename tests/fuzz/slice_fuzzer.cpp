@@ -10,28 +10,16 @@
 #include <elf.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
+
+#include "hostile_input.hpp"
+
+using cudeploy::require;
+using cudeploy::Shrunk;
 
 namespace {
 
 using namespace cudeploy;
-
-/// A file that is shorter than it was when it was opened.
-class Shrunk final : public Bytes {
- public:
-  Shrunk(const Bytes& bytes, std::uint64_t lost) : bytes_(bytes), lost_(lost) {}
-  std::uint64_t size() const override { return bytes_.size() + lost_; }
-  std::size_t read(std::uint64_t offset, std::span<std::byte> out) const override { return bytes_.read(offset, out); }
-
- private:
-  const Bytes& bytes_;
-  std::uint64_t lost_;
-};
-
-void require(bool holds) {
-  if (!holds) std::abort();
-}
 
 /// The bytes of `where`, with zeros for what the file lost.
 std::vector<std::byte> content(const Bytes& bytes, Extent where) {
