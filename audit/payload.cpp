@@ -248,17 +248,23 @@ bool unpack_stream(const Bytes& bytes, const Stored& stored, std::span<const Ext
     }
   }
   PartCutter cutter(parts, take);
-  switch (stored.codec) {
-    case Codec::none:
-      return unpack_none(bytes, stored, parts, cutter, fault);
-    case Codec::zstd:
-      return unpack_zstd(bytes, stored, whole, cutter, fault);
-    case Codec::lz4_frame:
-      return unpack_lz4_frame(bytes, stored, whole, cutter, fault);
-    case Codec::lz4_block:
-      return unpack_lz4_block(bytes, stored, cutter, fault);
-  }
-  return false;
+  const auto walk = [&] {
+    switch (stored.codec) {
+      case Codec::none:
+        return unpack_none(bytes, stored, parts, cutter, fault);
+      case Codec::zstd:
+        return unpack_zstd(bytes, stored, whole, cutter, fault);
+      case Codec::lz4_frame:
+        return unpack_lz4_frame(bytes, stored, whole, cutter, fault);
+      case Codec::lz4_block:
+        return unpack_lz4_block(bytes, stored, cutter, fault);
+    }
+    return false;
+  };
+  if (!walk()) return false;
+  // A stream may be whole, and shorter than its entry says.
+  if (!cutter.done()) fault = cut_text(cutter, parts.back().end());
+  return cutter.done();
 }
 
 }  // namespace

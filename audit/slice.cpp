@@ -520,7 +520,14 @@ std::vector<std::uint8_t> make_slice(const Bytes& bytes, const ElfLayout& layout
       symbols_at = at + (symbols_address - part.address);
     }
   }
-  add_segment(PT_DYNAMIC, 0, image.add(std::as_bytes(std::span(dynamic))), dynamic.size() * sizeof(Elf64_Dyn));
+  // Names may lie at address 0. The dynamic table has an address that nothing else has, or it would be read from there.
+  std::uint64_t dynamic_address = 0;
+  for (std::size_t i = 0; i < kept.size(); ++i)
+    for (const Kept& part : kept)
+      if (dynamic_address >= part.address && dynamic_address - part.address < part.where.size)
+        dynamic_address = part.address + part.where.size;
+  add_segment(PT_DYNAMIC, dynamic_address, image.add(std::as_bytes(std::span(dynamic))),
+              dynamic.size() * sizeof(Elf64_Dyn));
   if (interpreter.size != 0) add_segment(PT_INTERP, 0, image.add(bytes, interpreter), interpreter.size);
 
   std::uint64_t next_section = sections_at + sizeof(Elf64_Shdr);  // section 0 stays zero

@@ -111,6 +111,16 @@ TEST_P(Compressions, RefuseBytesAfterTheStream) {
   EXPECT_FALSE(fault.empty());
 }
 
+TEST_P(Compressions, TellWhereAWholeStreamEndsBeforeAPart) {
+  const std::string stored = pack(GetParam(), image(100));
+  const std::vector<Extent> parts = {{0, 50}, {150, 50}};
+  std::string fault;
+  EXPECT_FALSE(unpack_parts(
+      memory(stored), {{0, stored.size()}, GetParam(), 200}, parts,
+      [](std::size_t part, const std::vector<std::byte>&) { EXPECT_EQ(part, 0U); }, fault));
+  EXPECT_NE(fault, "");
+}
+
 TEST(Payload, PartOutsideTheStreamIsRefused) {
   const std::string plain = image(1000);
   for (const Extent part : {Extent{1000, 1}, Extent{~std::uint64_t{0}, 2}, Extent{0, 1001}, Extent{999, 2}}) {

@@ -1,4 +1,5 @@
 // Compressed payloads. The first byte chooses the scheme, the next four the claimed size, one more the parts.
+// legacy_frame_shorter_than_its_entry_says was found by this.
 #include "payload.hpp"
 
 #include <cstring>

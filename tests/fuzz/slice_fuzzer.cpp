@@ -4,7 +4,8 @@
 // counts them). The last byte of the input chooses whether the file shrank since it was opened.
 // The seeds: `int f(void) { return cos(g); }` and the like, linked with -nostdlib -Wl,-z,noseparate-code as library
 // (GNU and SysV hash, versions defined and needed, each search path), program, object; and one library without
-// section headers. Two were found by this: one without DT_SYMENT, one whose segments lie over each other.
+// section headers. Three were found by this: one without DT_SYMENT, one whose segments lie over each other, one whose
+// names lie at address 0.
 #include "slice.hpp"
 
 #include <elf.h>
