@@ -672,9 +672,7 @@ std::string audit_json(const Audit& audit) {
       auto floor = driver_floor(file, gpu);
       covered.push_back({{"path", file.path},
                          {"gpu", to_string(gpu)},
-                         {"code", all.worst == Fit::native ? "native"
-                                  : all.worst == Fit::jit  ? "jit"
-                                                           : "none"},
+                         {"code", to_string(all.worst)},
                          {"native", all.native},
                          {"jit", all.jit},
                          {"none", all.none},

@@ -180,7 +180,6 @@ std::uint64_t count_symbols(const Bytes& bytes, const ElfLayout& layout, std::ui
   return last;
 }
 
-/// Lays blobs one after the other behind the headers and notes where they went.
 /// Length of the string at `at` in the names `table`, `most` where it is longer.
 std::uint64_t length_of_name(const Bytes& bytes, Extent table, std::uint64_t at, std::uint64_t most) {
   if (at >= table.size) return 0;
@@ -242,6 +241,7 @@ bool versions_are_few(const std::vector<std::byte>& table, const std::function<s
   }
 }
 
+/// Lays blobs one after the other behind the headers and notes where they went.
 class SliceWriter {
  public:
   explicit SliceWriter(std::size_t headers) : data_(headers) {}
