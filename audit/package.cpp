@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -52,20 +53,54 @@ bool starts_with(std::span<const std::byte> head, std::string_view magic, std::s
 
 using namespace std::string_view_literals;
 
+/// LZMA's own format has no magic, but a header of which few values are ever written: the usual properties, a size of
+/// the dictionary of 2^n or 2^n + 2^(n-1), and of the content none or less than 2^38. Source: xz, lzma_alone_decoder.
+bool is_lzma_alone(std::span<const std::byte> head) {
+  if (head.size() < 13 || head[0] != std::byte{0x5d}) return false;
+  std::uint32_t dictionary = 0;
+  std::uint64_t size = 0;
+  std::memcpy(&dictionary, head.data() + 1, sizeof dictionary);
+  std::memcpy(&size, head.data() + 5, sizeof size);
+  const std::uint32_t rest = dictionary - std::bit_floor(dictionary);
+  return dictionary >= 4096 && (rest == 0 || rest == std::bit_floor(dictionary) / 2) &&
+         (size == ~std::uint64_t{0} || size < std::uint64_t{1} << 38);
+}
+
 bool is_compressed(std::span<const std::byte> head) {
   return starts_with(head, "\x1f\x8b"sv) ||
          starts_with(head,
                      "\xfd"
                      "7zXZ\0"sv) ||
-         starts_with(head, "\x28\xb5\x2f\xfd"sv) || starts_with(head, "BZh"sv);
+         starts_with(head, "\x28\xb5\x2f\xfd"sv) || starts_with(head, "BZh"sv) || is_lzma_alone(head);
 }
 
-/// A static archive is an `ar` too; a deb is one whose first member says so.
-bool is_deb(std::span<const std::byte> head) { return starts_with(head, "!<arch>\ndebian-binary"sv); }
+/// What the first bytes of a file say that it is, as far as it can hold other files.
+enum class Magic { none, compressed, deb, zip, rpm, tar };
 
-bool is_package(std::span<const std::byte> head) {
-  return is_compressed(head) || is_deb(head) || starts_with(head, "PK\3\4"sv) || starts_with(head, "PK\5\6"sv) ||
-         starts_with(head, "\xed\xab\xee\xdb"sv) || starts_with(head, "ustar"sv, 257);
+Magic magic_of(std::span<const std::byte> head) {
+  if (is_compressed(head)) return Magic::compressed;
+  // A static archive is an `ar` too; a deb is one whose first member says so.
+  if (starts_with(head, "!<arch>\ndebian-binary"sv)) return Magic::deb;
+  if (starts_with(head, "PK\3\4"sv) || starts_with(head, "PK\5\6"sv)) return Magic::zip;
+  if (starts_with(head, "\xed\xab\xee\xdb"sv)) return Magic::rpm;
+  if (starts_with(head, "ustar"sv, 257)) return Magic::tar;
+  return Magic::none;
+}
+
+/// As a sentence has it.
+std::string_view name_of(Magic magic) {
+  switch (magic) {
+    case Magic::deb:
+      return "a Debian package";
+    case Magic::zip:
+      return "a zip archive";
+    case Magic::rpm:
+      return "an RPM";
+    case Magic::tar:
+      return "a tar archive";
+    default:
+      return "a compressed file";
+  }
 }
 
 /// Whether there can be something for us, told by the first bytes: most members of most packages are text.
@@ -210,17 +245,24 @@ class Archive {
   std::vector<std::byte> block_;
 };
 
-/// Whether a compressed file is an inspect record: it would be a plain file, and so a clean one.
-bool is_compressed_record(const Bytes& bytes) {
+/// The first bytes behind a compression, however often it was done; none where it does not hold any.
+std::vector<std::byte> unpacked_head(const Bytes& bytes) {
   Archive reader(bytes);
   archive_read_support_format_raw(reader.get());
   archive_entry* entry = nullptr;
   if (archive_read_open1(reader.get()) < ARCHIVE_WARN || archive_read_next_header(reader.get(), &entry) < ARCHIVE_WARN)
-    return false;
-  std::array<char, 256> text;
-  const la_ssize_t size = archive_read_data(reader.get(), text.data(), text.size());
-  return size > 0 && std::string_view(text.data(), static_cast<std::size_t>(size)).find("cudeploy/inspect/") !=
-                         std::string_view::npos;
+    return {};
+  std::vector<std::byte> head(512);
+  const la_ssize_t size = archive_read_data(reader.get(), head.data(), head.size());
+  head.resize(size > 0 ? static_cast<std::size_t>(size) : 0);
+  return head;
+}
+
+/// Whether a compressed file is an inspect record: it would be a plain file, and so a clean one.
+bool is_compressed_record(const Bytes& bytes) {
+  const std::vector<std::byte> head = unpacked_head(bytes);
+  return std::string_view(reinterpret_cast<const char*>(head.data()), head.size()).find("cudeploy/inspect/") !=
+         std::string_view::npos;
 }
 
 /// "./usr/lib/x.so" and "/usr/lib/x.so" are "usr/lib/x.so"; ".." stays, it is part of the name.
@@ -259,10 +301,10 @@ class PackageReader {
     package_.size = size;
   }
 
-  /// False when it is no package after all: compressed, but with no archive in it.
-  bool read(const FileBytes& bytes) {
+  /// False when it is no package after all, `read_archive`.
+  bool read(const FileBytes& bytes, Magic magic) {
     try {
-      if (!read_archive(bytes, task_.path, 0)) return false;
+      if (!read_archive(bytes, magic, task_.path, 0)) return false;
     } catch (const GivenUp& reason) {
       problem(fmt::format("{}; the members behind were not read", reason.what()));
     }
@@ -298,39 +340,59 @@ class PackageReader {
     }
   }
 
-  bool read_archive(const Bytes& bytes, const std::string& path, unsigned depth) {
+  /// False when it is no package after all: only its first bytes told so. Most compressed files hold no archive, and
+  /// where some write "ustar" others may write it too.
+  bool read_archive(const Bytes& bytes, Magic magic, const std::string& path, unsigned depth) {
     Archive reader(bytes);
     archive* a = reader.get();
-    if (archive_read_open1(a) < ARCHIVE_WARN) {
-      std::string why = reader.error();
-      // Only the first bytes told that it is compressed; most compressed files hold no archive.
-      if (why.find("nrecognized archive format") != why.npos) return false;
+    const auto fail = [&](const std::string& why) {
       announce();
       problem(fmt::format("{}cannot be unpacked: {}", inside(path), why));
+    };
+    bool first = true;
+    const auto refused = [&] {
+      return first && reader.error().find("nrecognized archive format") != std::string::npos;
+    };
+    const auto fail_refused = [&] {
+      const Magic what = magic == Magic::compressed ? magic_of(unpacked_head(bytes)) : magic;
+      if (what == Magic::none || what == Magic::compressed) return false;
+      if (what == Magic::tar && is_binary(bytes.copy({0, head_size}))) return false;
+      fail(fmt::format("begins as {} does, but holds nothing that can be read as one", name_of(what)));
+      return true;
+    };
+    if (archive_read_open1(a) < ARCHIVE_WARN) {
+      if (refused()) return fail_refused();
+      fail(reader.error());
       return true;
     }
-    bool first = true;
     unsigned again = 0;
+    bool has_data = false, ended = false;
     for (;;) {
       archive_entry* entry = nullptr;
       int state = archive_read_next_header(a, &entry);
-      if (state == ARCHIVE_EOF) break;
+      ended = state == ARCHIVE_EOF;
+      if (ended) break;
       if (state == ARCHIVE_RETRY && ++again < 100) continue;
       if (state < ARCHIVE_WARN) {
-        std::string why = reader.error();
-        if (first && why.find("nrecognized archive format") != why.npos) return false;
-        announce();
-        problem(fmt::format("{}cannot be unpacked: {}", inside(path), why));
+        if (refused()) return fail_refused();
+        fail(reader.error());
         if (state == ARCHIVE_FATAL || ++again >= 100) break;
         continue;
       }
       if (first) announce();
       first = false;
-      read_member(reader, entry, path, depth);
+      const std::string name = read_member(reader, entry, magic, path, depth);
+      has_data = has_data || is_data_of_deb(magic, name);
       if (fatal_) break;
     }
+    if (magic == Magic::deb && ended && !has_data) fail("expected a member data.tar, found none");
     fatal_ = false;
     return true;
+  }
+
+  /// The member of a Debian package that holds its files; deb(5).
+  static bool is_data_of_deb(Magic outer, std::string_view name) {
+    return outer == Magic::deb && name.starts_with("data.tar");
   }
 
   void announce() {
@@ -338,7 +400,9 @@ class PackageReader {
     announced_ = true;
   }
 
-  void read_member(const Archive& reader, archive_entry* entry, const std::string& path, unsigned depth) {
+  /// The member's name.
+  std::string read_member(const Archive& reader, archive_entry* entry, Magic outer, const std::string& path,
+                          unsigned depth) {
     if (++members_ > limits_.members) throw GivenUp(fmt::format("has more than {} members", limits_.members));
     if (members_ % 10'000 == 0) sink_.alive();
     const char* raw = archive_entry_pathname(entry);
@@ -351,25 +415,27 @@ class PackageReader {
       problem(fmt::format("{}member {} has a name that leads out of the package", inside(path), name));
     std::string member = path + "!/" + name;
 
-    if (const char* target = archive_entry_hardlink(entry)) {
-      // One file with two names. Told as a link, or it would count as two copies of what it holds.
-      std::string to = fs::path("/" + clean_name(target)).lexically_relative(fs::path("/" + name).parent_path());
-      tell_link(member, to);
-      return;
-    }
     auto type = archive_entry_filetype(entry);
-    if (type == AE_IFLNK) {
+    const char* first_name = archive_entry_hardlink(entry);
+    if (first_name != nullptr) {
+      // One file with two names. Told as a link, or it would count as two copies of what it holds. The bytes come with
+      // the first name, or with a later one, as in an RPM with the last: of whatever name, they are those of the file.
+      const std::string first = clean_name(first_name);
+      tell_link(member, fs::path("/" + first).lexically_relative(fs::path("/" + name).parent_path()));
+      member = path + "!/" + first;
+      if (archive_entry_size(entry) <= 0) return name;
+    } else if (type == AE_IFLNK) {
       const char* target = archive_entry_symlink(entry);
       if (target == nullptr) target = archive_entry_symlink_utf8(entry);
       if (target != nullptr) tell_link(member, target);
-      return;
+      return name;
     }
-    if (type != AE_IFREG && type != 0) return;  // ar writes no type where it writes no owner: `ar rcD` of a deb
-    if (archive_entry_is_data_encrypted(entry) > 0) {
+    if (type != AE_IFREG && type != 0) return name;  // ar writes no type where it writes no owner: `ar rcD` of a deb
+    if (archive_entry_is_data_encrypted(entry) > 0)
       problem(fmt::format("{}member {} is encrypted", inside(path), name));
-      return;
-    }
-    read_content(reader, path, name, member, depth);
+    else
+      read_content(reader, outer, path, name, member, depth);
+    return name;
   }
 
   void tell_link(const std::string& member, const std::string& target) {
@@ -377,34 +443,41 @@ class PackageReader {
     sink_.link(member, target);
   }
 
-  void read_content(const Archive& reader, const std::string& path, const std::string& name, const std::string& member,
-                    unsigned depth) {
+  void read_content(const Archive& reader, Magic outer, const std::string& path, const std::string& name,
+                    const std::string& member, unsigned depth) {
     std::vector<std::byte> content(head_size);
     const std::optional<std::size_t> got = fill(reader, content, path, name);
-    if (!got || *got == 0) return;
+    if (!got) return;
     content.resize(*got);
-    bool package = is_package(content);
+    const auto fail_without_data = [&] {
+      if (is_data_of_deb(outer, name))
+        problem(fmt::format("{}member {} holds no archive that can be read", inside(path), name));
+    };
+    const Magic magic = magic_of(content);
     if (names_loader_folders(name)) {
       names_ += content.size();  // a longer one is cut: none is
       sink_.loader_folders(member, loader_folders(content));
     }
-    if (!package && !is_binary(content)) {
+    if (magic == Magic::none && !is_binary(content)) {
+      fail_without_data();
       pass_over(reader, path, name);
       return;
     }
     std::unique_ptr<Bytes> bytes = content.size() < head_size ? std::make_unique<OwnedBytes>(std::move(content))
                                                               : rest(reader, std::move(content), path, name);
     if (bytes == nullptr) return;
-    if (package) {
+    if (magic != Magic::none) {
       if (depth + 1 >= limits_.depth) {
         problem(fmt::format("{}member {} is not looked into: packages in packages, {} deep", inside(path), name,
                             limits_.depth));
         return;
       }
       bool outer_fatal = fatal_;
-      read_archive(*bytes, member, depth + 1);
+      const bool was_package = read_archive(*bytes, magic, member, depth + 1);
       fatal_ = outer_fatal;
-      return;
+      if (was_package) return;
+      fail_without_data();
+      if (!is_binary(bytes->copy({0, head_size}))) return;
     }
     if (++items_ <= task_.skip) {
       told_ = true;
@@ -692,10 +765,9 @@ void read_input(const Task& task, const ReadOptions& options, const PackageLimit
     return;
   }
   std::array<std::byte, 512> head;
-  std::size_t size = bytes->read(0, head);
-  if (is_package(std::span(head).first(size)) && PackageReader(task, bytes->size(), options, limits, sink).read(*bytes))
-    return;
-  if (options.for_audit && task.named && is_compressed(std::span(head).first(size)) && is_compressed_record(*bytes)) {
+  const Magic magic = magic_of(std::span(head).first(bytes->read(0, head)));
+  if (magic != Magic::none && PackageReader(task, bytes->size(), options, limits, sink).read(*bytes, magic)) return;
+  if (options.for_audit && task.named && magic == Magic::compressed && is_compressed_record(*bytes)) {
     sink.records({unreadable(task.path, "it is an inspect record, but compressed: expected it as it was written")});
     return;
   }

@@ -28,6 +28,7 @@ struct Member {
   mode_t type = AE_IFREG;
   std::string target = {};  // of a link
   bool hard = false;
+  unsigned links = 1;  // names of it; as cpio tells it
 };
 
 std::string pack(const std::vector<Member>& members, int format = ARCHIVE_FORMAT_TAR_PAX_RESTRICTED,
@@ -54,6 +55,8 @@ std::string pack(const std::vector<Member>& members, int format = ARCHIVE_FORMAT
     archive_entry_set_size(entry, static_cast<la_int64_t>(member.content.size()));
     if (member.type == AE_IFLNK) archive_entry_set_symlink(entry, member.target.c_str());
     if (member.hard) archive_entry_set_hardlink(entry, member.target.c_str());
+    archive_entry_set_nlink(entry, member.links);
+    archive_entry_set_ino(entry, member.links);  // of two files that have names in common
     EXPECT_EQ(archive_write_header(a, entry), ARCHIVE_OK) << archive_error_string(a);
     archive_write_data(a, member.content.data(), member.content.size());
     archive_entry_free(entry);
@@ -223,6 +226,7 @@ TEST_F(Package, EveryKindIsToldByContent) {
                     Kind{"tar.gz", ARCHIVE_FORMAT_TAR_GNUTAR, ARCHIVE_FILTER_GZIP},
                     Kind{"tar.bz2", ARCHIVE_FORMAT_TAR_USTAR, ARCHIVE_FILTER_BZIP2},
                     Kind{"tar.xz", ARCHIVE_FORMAT_TAR_USTAR, ARCHIVE_FILTER_XZ},
+                    Kind{"tar.lzma", ARCHIVE_FORMAT_TAR_USTAR, ARCHIVE_FILTER_LZMA},
                     Kind{"tar.zst", ARCHIVE_FORMAT_TAR_USTAR, ARCHIVE_FILTER_ZSTD},
                     Kind{"zip", ARCHIVE_FORMAT_ZIP, ARCHIVE_FILTER_NONE}}) {
     write("anything", pack({{"./readme", "hello"}, {"./lib/x.ptx", ptx}}, kind.format, kind.filter));
@@ -289,6 +293,22 @@ TEST_F(Package, HardLinksAreLinksSpecialFilesAreNothing) {
   EXPECT_EQ(problems(record), "");
 }
 
+TEST_F(Package, TheBytesOfAFileWithManyNamesComeWithAnyOfThem) {
+  // As an RPM has it: the first two names are empty, the last one brings what is in the file.
+  write("a.cpio.gz", pack({{"lib/x.ptx", "", AE_IFREG, "", false, 3},
+                           {"lib/sub/y.ptx", "", AE_IFREG, "", false, 3},
+                           {"z.ptx", ptx, AE_IFREG, "", false, 3},
+                           {"none", "", AE_IFREG, "", false, 2},
+                           {"none.2", "", AE_IFREG, "", false, 2}},
+                          ARCHIVE_FORMAT_CPIO_SVR4_NOCRC));
+  InspectRecord record = inspect({"a.cpio.gz"});
+  ASSERT_EQ(paths(record), (Paths{"a.cpio.gz!/lib/x.ptx"}));
+  EXPECT_EQ(record.files[0].size, ptx.size());
+  EXPECT_EQ(record.bundles.at(0).links, (Links{{"a.cpio.gz!/lib/sub/y.ptx", "../x.ptx"},
+                                               {"a.cpio.gz!/z.ptx", "lib/x.ptx"},
+                                               {"a.cpio.gz!/none.2", "none"}}));
+}
+
 TEST_F(Package, NamesThatLeadOutAreReportedAndStayNames) {
   write("in/a.tar.gz", pack({{"../escaped.ptx", ptx}, {(root / "abs.ptx").string(), ptx}, {"a/../b.ptx", ptx}}));
   fs::current_path("in");  // where a member would land, all around, is looked at
@@ -344,6 +364,46 @@ TEST_F(Package, ACompressedFileWithoutAnArchiveIsAPlainFile) {
   ASSERT_EQ(paths(record), (Paths{"d/manual.1.gz"}));
   EXPECT_EQ(record.files[0].format, Format::other);
   EXPECT_EQ(problems(record), "");
+}
+
+TEST_F(Package, WhatBeginsAsAPackageAndIsNoneIsNoPlainFile) {
+  const std::string whole = pack({{"x.ptx", ptx}}, ARCHIVE_FORMAT_TAR_USTAR, ARCHIVE_FILTER_NONE);
+  std::string tar = whole;
+  tar.replace(148, 6, "777777");  // the checksum of its first header
+  const std::string gzip = pack({{"-", tar}}, ARCHIVE_FORMAT_RAW, ARCHIVE_FILTER_GZIP);
+  const std::string lzma = pack({{"-", tar}}, ARCHIVE_FORMAT_RAW, ARCHIVE_FILTER_LZMA);
+  const auto deb = [](const std::vector<Member>& behind) {
+    std::vector<Member> members{{"debian-binary", "2.0\n"}, {"control.tar.gz", pack({{"./control", "Package: a\n"}})}};
+    members.insert(members.end(), behind.begin(), behind.end());
+    return pack(members, ARCHIVE_FORMAT_AR_GNU, ARCHIVE_FILTER_NONE);
+  };
+  const std::string rpm = "\xed\xab\xee\xdb\3" + std::string(91, '\0');  // its lead alone
+  const std::string no_tar =
+      "cannot be unpacked: begins as a tar archive does, but holds nothing that can be read as one";
+  const std::string no_rpm = "cannot be unpacked: begins as an RPM does, but holds nothing that can be read as one";
+  const std::string no_data = "data.tar.gz holds no archive that can be read";
+  for (const auto& [content, words] :
+       {std::pair(tar, no_tar),
+        {gzip, no_tar},
+        {lzma, no_tar},
+        {rpm, no_rpm},
+        {rpm.substr(0, 8), no_rpm},
+        {rpm + std::string(99, 'x'), std::string("cannot be unpacked: unrecognized rpm header")},
+        {pack({{"lib/a.rpm", rpm}, {"y.ptx", ptx}}), "lib/a.rpm: " + no_rpm},
+        {deb({{"data.tar.gz", gzip}}), "data.tar.gz: " + no_tar},
+        {deb({{"data.tar.gz", pack({{"-", "text"}}, ARCHIVE_FORMAT_RAW)}}), "member " + no_data},
+        {deb({{"data.tar.gz", "text"}}), "member " + no_data},
+        {deb({}), std::string("cannot be unpacked: expected a member data.tar, found none")}}) {
+    write("d/package", content);
+    const InspectRecord record = inspect({"d"});
+    EXPECT_EQ(problems(record), "d/package: " + words + "\n");
+  }
+  // What is something else of ours is that, whatever stands in it.
+  std::string code = ptx + "//" + std::string(600, '-');
+  code.replace(257, 5, "ustar");
+  write("code.ptx", code);
+  write("code.zip", pack({{"code.ptx", code}}, ARCHIVE_FORMAT_ZIP, ARCHIVE_FILTER_NONE));
+  EXPECT_EQ(paths(inspect({"code.ptx", "code.zip"})), (Paths{"code.ptx", "code.zip!/code.ptx"}));
 }
 
 TEST_F(Package, APackageWithNothingForUsHasARowOnlyWhenNamed) {

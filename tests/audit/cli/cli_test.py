@@ -44,14 +44,18 @@ def ar(members):
 
 
 def tar(members, mode="w:gz"):
-    """members: name -> bytes, or ("link", target)."""
+    """members: name -> bytes, or ("link", target), or ("name of", target) with or without bytes."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode=mode) as archive:
         for name, content in members.items():
             info = tarfile.TarInfo(name)
             if isinstance(content, tuple):
-                info.type, info.linkname = tarfile.SYMTYPE, content[1]
-                archive.addfile(info)
+                kind, info.linkname, *content = content
+                info.type = tarfile.SYMTYPE if kind == "link" else tarfile.LNKTYPE
+                if content:
+                    info.pax_headers = {"comment": "a hard link has bytes in this form only"}
+                    info.size = len(content[0])
+                archive.addfile(info, io.BytesIO(b"".join(content)))
             else:
                 info.size = len(content)
                 archive.addfile(info, io.BytesIO(content))
@@ -815,6 +819,14 @@ class Packages(Cli):
         self.assertEqual((bundle["files"], bundle["links"]),
                          (names[2:], {"d/libx.ptx": "libx.ptx.1.2", "d/libx.ptx.1": "libx.ptx.1.2"}))
 
+    def test_the_bytes_of_a_hard_link(self):
+        # pax -o linkdata writes them with each name; then no file may hide behind the name of a harmless one.
+        for first in (b"text", b"", PTX):
+            self.write("a.tar", tar({"x": first, "y.ptx": ("name of", "x", PTX), "z.ptx": ("name of", "x")}, "w:"))
+            record = json.loads(self.run_it("inspect", "--format", "json", "a.tar").stdout)
+            self.assertEqual({(file["path"], file["size"]) for file in record["files"]}, {("a.tar!/x", len(PTX))})
+            self.assertEqual(record["bundles"][0]["links"], {"a.tar!/y.ptx": "x", "a.tar!/z.ptx": "x"})
+
     def test_zstandard_and_conda(self):
         if not shutil.which("zstd"):
             self.skipTest("zstd is not installed")
@@ -838,6 +850,14 @@ class Packages(Cli):
                 subprocess.run(["dpkg-deb", f"-Z{compression}", "-b", "tree", "a.deb"], cwd=self.root, check=True,
                                stdout=subprocess.DEVNULL)
                 self.assertEqual(self.paths("a.deb"), [f"a.deb!/{data}!/usr/lib/x.ptx"])
+        # dpkg-deb does not write this one any more, and reads it for ever; the last data was not compressed.
+        subprocess.run(["ar", "x", "a.deb"], cwd=self.root, check=True)
+        members = {name: (self.root / name).read_bytes() for name in ("debian-binary", "control.tar", "data.tar")}
+        members["data.tar.lzma"] = lzma.compress(members.pop("data.tar"), lzma.FORMAT_ALONE)
+        self.write("a.deb", ar(members.items()))
+        listed = subprocess.run(["dpkg-deb", "-c", "a.deb"], cwd=self.root, check=True, capture_output=True, text=True).stdout
+        self.assertIn("./usr/lib/x.ptx\n", listed)
+        self.assertEqual(self.paths("a.deb"), ["a.deb!/data.tar.lzma!/usr/lib/x.ptx"])
 
     def test_rpm(self):
         if not shutil.which("rpmbuild"):
@@ -857,15 +877,33 @@ BuildArch: noarch
 a
 %install
 install -D '{self.root}/x.ptx' %{{buildroot}}/usr/lib/x.ptx
+ln %{{buildroot}}/usr/lib/x.ptx %{{buildroot}}/usr/lib/y.ptx
+ln %{{buildroot}}/usr/lib/x.ptx %{{buildroot}}/usr/z.ptx
 %files
 /usr/lib/x.ptx
+/usr/lib/y.ptx
+/usr/z.ptx
 """)
         for payload in ("w9.gzdio", "w9.bzdio", "w2.xzdio", "w2.lzdio", "w3.zstdio"):
             with self.subTest(payload):
                 subprocess.run(["rpmbuild", "-bb", "--define", f"_topdir {self.root}/top", "--define",
                                 f"_binary_payload {payload}", "a.spec"], cwd=self.root, check=True, capture_output=True)
                 package = str(next((self.root / "top").rglob("*.rpm")).relative_to(self.root))
-                self.assertEqual(self.paths(package), [f"{package}!/usr/lib/x.ptx"])
+                record = json.loads(self.run_it("inspect", "--format", "json", package).stdout)
+                self.assertEqual([(file["path"], file["size"], len(file["fat_binaries"])) for file in record["files"]],
+                                 [(f"{package}!/usr/lib/x.ptx", len(PTX), 1)])
+                self.assertEqual(record["bundles"][0]["links"], {f"{package}!/usr/lib/y.ptx": "x.ptx",
+                                                                 f"{package}!/usr/z.ptx": "lib/x.ptx"})
+                # Wherever it is cut, and where the payload has the form of those over 4 GiB.
+                whole = (self.root / package).read_bytes()
+                for end in [4, 50, 96, 120, 1000, len(whole) // 2, *range(len(whole) - 700, len(whole), 100)]:
+                    self.write("cut.rpm", whole[:end])
+                    self.assertEqual((end, self.code("inspect", "cut.rpm"), self.code("audit", "cut.rpm")), (end, 1, 1))
+                if payload == "w9.gzdio":
+                    begin = whole.rindex(b"\x1f\x8b")
+                    self.write("large.rpm", whole[:begin] + gzip.compress(b"07070X" + bytes(1000)))
+                    self.assertEqual(self.problems("large.rpm"), [
+                        ("large.rpm", "cannot be unpacked: begins as an RPM does, but holds nothing that can be read as one")])
 
     def test_the_libraries_of_a_package_ship_together(self):
         self.library("tree/lib/libdep.so.1.2", "-Wl,-soname,libdep.so.1")
