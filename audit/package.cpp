@@ -26,6 +26,7 @@
 
 #include "binary.hpp"
 #include "bytes.hpp"
+#include "ptx.hpp"
 
 namespace cudeploy {
 namespace {
@@ -111,9 +112,7 @@ bool is_binary(std::span<const std::byte> head) {
       starts_with(head, "MZ"sv) || starts_with(head, "!<arch>\n"sv) || starts_with(head, "!<thin>\n"sv) ||
       starts_with(head, "\x50\xed\x55\xba"sv))
     return true;
-  // PTX is text, and may open with comments.
-  std::string_view text(reinterpret_cast<const char*>(head.data()), head.size());
-  return text.find(".version") != text.npos && text.find('\0') == text.npos;
+  return looks_like_ptx(MemoryBytes(head), {0, head.size()});
 }
 
 /// Whether the member of a package that is unpacked at "/" is one that ldconfig reads.

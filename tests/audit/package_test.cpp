@@ -18,6 +18,7 @@ namespace cudeploy {
 namespace {
 
 namespace fs = std::filesystem;
+using namespace std::string_literals;
 
 const std::string ptx = ".version 9.0\n.target sm_90\n.address_size 64\n";
 
@@ -236,6 +237,18 @@ TEST_F(Package, EveryKindIsToldByContent) {
     ASSERT_EQ(record.bundles.size(), 1u) << kind.name;
     EXPECT_EQ(record.bundles[0].kind, BundleRecord::Kind::package) << kind.name;
     EXPECT_EQ(record.bundles[0].name, "anything");
+  }
+}
+
+TEST_F(Package, WhatAFileIsAloneItIsInAPackage) {
+  const std::string comment = "// " + std::string(60'000, '-') + "\n";
+  for (const std::string& content : {ptx, ptx + '\0', ptx + '\0' + std::string(70'000, 'x'), comment + ptx,
+                                     "/* a\0b */"s + ptx, "text, .version 9.0"s}) {
+    write("a", content);
+    write("a.zip", pack({{"a", content}}, ARCHIVE_FORMAT_ZIP, ARCHIVE_FILTER_NONE));
+    const InspectRecord alone = inspect({"a"}), packed = inspect({"a.zip"});
+    EXPECT_EQ(packed.files.at(0).format, alone.files.at(0).format) << content.substr(0, 99);
+    EXPECT_EQ(packed.files.at(0).fat_binaries.size(), alone.files.at(0).fat_binaries.size()) << content.substr(0, 99);
   }
 }
 
