@@ -9,6 +9,7 @@
 #include <functional>
 #include <set>
 #include <type_traits>
+#include <utility>
 
 namespace cudeploy {
 
@@ -433,6 +434,7 @@ std::vector<std::uint8_t> make_slice(const Bytes& bytes, const ElfLayout& layout
                                                  DT_STRSZ,  DT_SYMBOLIC, DT_FLAGS, DT_FLAGS_1};
     static const std::set<std::int64_t> names = {DT_NEEDED, DT_SONAME, DT_RPATH, DT_RUNPATH};
     std::uint64_t names_left = kMaxNames;
+    bool told = false;
     for (const ElfDynamic& entry : layout.dynamic) {
       if (!plain.contains(entry.tag)) continue;
       if (names.contains(entry.tag) && entry.value >= strings_at.size) {
@@ -445,10 +447,11 @@ std::vector<std::uint8_t> make_slice(const Bytes& bytes, const ElfLayout& layout
         // Every entry may name one string that fills the file.
         const std::uint64_t length = length_of_name(bytes, strings_at, entry.value, kMaxNames + 1);
         if (length > names_left) {
-          problems.push_back({std::nullopt, fmt::format("ELF dynamic tag {}: expected names and search paths of at "
-                                                        "most {} bytes, found more",
-                                                        entry.tag, kMaxNames)});
-          break;
+          if (!std::exchange(told, true))
+            problems.push_back({std::nullopt, fmt::format("ELF dynamic tag {}: expected names and search paths of at "
+                                                          "most {} bytes, found more",
+                                                          entry.tag, kMaxNames)});
+          continue;  // what comes behind is read: DT_STRTAB, without which there are no names, may be there
         }
         names_left -= length;
       }

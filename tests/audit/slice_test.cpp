@@ -204,6 +204,16 @@ TEST_F(Slice, OfHugeClaimsCostsNothing) {
   EXPECT_NE(problems_of(read("bad.so")).find("e_shnum"), std::string::npos);
 }
 
+TEST_F(Slice, KeepsItsNamesBehindOneThatIsTooLong) {
+  write("long", "-rpath /" + std::string(1100000, 'x'));  // longer than an argument may be
+  run("gcc -shared -fPIC lib.c -o lib.so -lm -Wl,-soname,libx.so.1 -Wl,@long");
+  const FileRecord record = read("lib.so");
+  EXPECT_EQ(problems_of(record),
+            "ELF dynamic tag 29: expected names and search paths of at most 1048576 bytes, found more\n");
+  EXPECT_EQ(record.soname, "libx.so.1");
+  EXPECT_EQ(facts_of_readelf(run("readelf -dW lib.so | grep -v RUNPATH")), facts_of(record));
+}
+
 TEST_F(Slice, SurvivesMutations) {
   run("gcc -shared -fPIC lib.c -o lib.so -lm -Wl,-soname,libx.so.1,-rpath,/x");
   const std::string good = content("lib.so");
