@@ -23,6 +23,7 @@ constexpr std::string_view kCudnnWindows = "texts in cudnn64_9.dll of the wheel 
 constexpr std::string_view kCudnnGraph =
     "texts in libcudnn_graph 9.19; cuDNN documentation, library configuration: the default takes all; "
     "pytorch/pytorch#185512 (engines_tensor_ir)";
+constexpr std::string_view kCudnnGraphWindows = "texts in cudnn_graph64_9.dll of nvidia-cudnn-cu12 9.28 for Windows";
 constexpr std::string_view kCudnnOthers =
     "texts in cuDNN 9.19; cuDNN documentation, building and running: 'required by dlopen() at runtime when using …'";
 constexpr std::string_view kCufft =
@@ -41,6 +42,7 @@ constexpr Row kRows[] = {
     {"libcudnn", "libcudnn_", ".so", true, "the functions of that part", kCudnnShim},
     {"cudnn", "cudnn_", ".dll", true, "the functions of that part", kCudnnWindows},
     {"libcudnn_graph", "libcudnn_", ".so", true, "running a graph", kCudnnGraph},
+    {"cudnn_graph", "cudnn_", ".dll", true, "running a graph", kCudnnGraphWindows},
     {"libcudnn_engines_precompiled", "libcublasLt.so.", "", false, "some matrix and convolution engines", kCudnnOthers},
     {"libcudnn_engines_precompiled", "libnvrtc.so.", "", false, "engines compiled at run time", kCudnnOthers},
     {"libcudnn_adv", "libcublasLt.so.", "", false, "recurrent networks and attention", kCudnnOthers},

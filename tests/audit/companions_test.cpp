@@ -42,6 +42,9 @@ TEST(Companions, GiveThePartsOfCudnnItsMajor) {
   EXPECT_EQ(opened("cudnn64_9.dll", "cudnn", {"cudnn_ops64_9.dll", "cudnn_graph64_9.dll", "cudnn_OpsVersion.dll"}),
             "cudnn_graph64_9.dll! cudnn_ops64_9.dll! ");
   // A part that is newer than the table, and the library itself.
+  EXPECT_EQ(opened("cudnn_graph64_9.dll", "cudnn_graph",
+                   {"cudnn_heuristic64_9.dll", "cudnn_graph64_9.dll", "cudnn_engines_precompiled64_9.dll"}),
+            "cudnn_engines_precompiled64_9.dll! cudnn_heuristic64_9.dll! ");
   EXPECT_EQ(opened("libcudnn_graph.so.9.30.1", "libcudnn_graph",
                    {"libcudnn_graph.so", "libcudnn_engines_tensor_ir.so", "libcudnn_engines_tensor_ir.so"}),
             "libcudnn_engines_tensor_ir.so.9! ");
