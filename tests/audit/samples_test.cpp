@@ -90,6 +90,18 @@ void expect_problems(const std::vector<FileRecord>& records, std::vector<std::st
   for (const auto& kind : kinds) ADD_FAILURE() << "no problem says " << kind;
 }
 
+/// The manifest's `cudart` and `shared_needed` together are our runtime copies. Where it names neither, there is none.
+void expect_runtime_copies(const json& expect, const std::vector<FileRecord>& records) {
+  std::multiset<RuntimeCopyKind> wanted, found;
+  for (std::size_t i = 0; i < expect.value("cudart", json::array()).size(); ++i)
+    wanted.insert(RuntimeCopyKind::private_static);
+  for (std::size_t i = 0; i < expect.value("shared_needed", json::array()).size(); ++i)
+    wanted.insert(RuntimeCopyKind::needs_shared);
+  for (const auto& record : records)
+    for (const auto& copy : record.runtime_copies) found.insert(copy.kind);
+  EXPECT_EQ(found, wanted);
+}
+
 void expect_image(const json& row, const FatBinary&, const Image& image, bool payloads) {
   const std::map<std::string, ImageKind> kinds = {{"elf", ImageKind::cubin},
                                                   {"ptx", ImageKind::ptx},
@@ -136,10 +148,14 @@ TEST_P(Sample, IsReadAsTheManifestSays) {
     const auto records = read_sample(row["file"], options);
     ASSERT_FALSE(records.empty());
     const auto found = fat_binaries(records);
+    expect_runtime_copies(expect, records);
 
     if (expect["format"].is_null()) {
+      // "errors" of the manifest is the word of a reader that was told to expect a fat binary. Nothing says that these
+      // are one, and a file without anything to read is no problem.
       EXPECT_EQ(records.front().format, Format::other);
       EXPECT_TRUE(found.empty());
+      EXPECT_TRUE(problems(records).empty());
       continue;
     }
     if (expect["format"] == "fatbin") EXPECT_EQ(records.front().format, Format::fatbin);
