@@ -58,10 +58,15 @@ cudeploy=$prefix/bin/cudeploy
 
 # 3. From here on a stranger, who knows find_package(cudeploy) and nothing else.
 program=$build/one_program
+gpus="80;90;120"
+if ! "$toolkit/bin/nvcc" --list-gpu-arch | grep -q compute_120; then
+  gpus="70;80;90"
+  echo "this nvcc is older than GPU 120 (that needs CUDA 12.8): compiling for 70, 80 and 90"
+fi
 step "configuring examples/one_program with find_package(cudeploy)"
 quietly program-configure env PATH="$toolkit/bin:$PATH" cmake -S "$root/examples/one_program" -B "$program" -G Ninja \
   -D CMAKE_BUILD_TYPE=Release -D CMAKE_PREFIX_PATH="$prefix" -D CMAKE_CUDA_COMPILER="$toolkit/bin/nvcc" \
-  -D CUDAToolkit_ROOT="$toolkit"
+  -D CUDAToolkit_ROOT="$toolkit" -D GPUS="$gpus"
 grep '^-- cudeploy' "$build/log/program-configure" || :
 
 step "building it; the audit is a step of the build"

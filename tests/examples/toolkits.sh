@@ -106,6 +106,12 @@ if [ ! -e /proc/driver/nvidia/version ]; then
   esac
 fi
 
+# The quickstart takes any of them.
+if [ "$part" = cuda-12.4 ]; then
+  must_pass sh "$CUDEPLOY_SOURCE/examples/quickstart.sh" --toolkit "$root"
+  output_has 'older than GPU 120' 'compiling for 70, 80 and 90' "CUDA runtime of this program: $version" '120'
+fi
+
 # Compilers differ in what they write by default and in what they can be asked for.
 must_pass sh "$here/../cmake_modules/compression.sh" "$work/compression" all
 
