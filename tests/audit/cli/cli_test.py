@@ -1031,6 +1031,8 @@ class Hostile(Cli):
 
     def test_a_starved_reader_is_a_problem_not_a_crash(self):
         # The whole process tree gets little memory; a large member cannot be held, the small one behind can.
+        if b"__asan_init" in pathlib.Path(CUDEPLOY).read_bytes():
+            self.skipTest("not applicable: AddressSanitizer reserves terabytes, and does not start under a limit")
         noise = bytes(60 << 20)
         self.write("a.tar", tar({"big.so": b"\x7fELF" + noise, "x.ptx": PTX}, "w:"))
         self.write("good.ptx", PTX)
