@@ -16,8 +16,9 @@ A bundle that is audited before it exists, and again when it is finished.
   target machine may lack; never driver libraries (they belong to the machine's driver) nor the C and C++ runtimes. Of
   what lies in ``/lib`` and ``/usr/lib`` only NVIDIA's libraries go along: install() others, or name them in the policy's
   ``provided``.
-  Where NVIDIA's libraries are among them, the toolkit's licence text goes along, and with libnvrtc its builtins, which it
-  opens by name. Targets with different CUDA runtimes, of which one is a library, are an error.
+  Where NVIDIA's libraries are among them, the toolkit's licence text goes along, and what they open by name whatever they
+  do (the builtins of libnvrtc, the parts of cuDNN), from the folder that they come from. Targets with different CUDA
+  runtimes, of which one is a library, are an error.
   Default: nothing is installed here; the project's own install() rules decide.
 ``GENERATORS``
   Default: what CPACK_GENERATOR says, else ``TGZ``, and ``DEB`` where dpkg is there.
@@ -33,7 +34,11 @@ A bundle that is audited before it exists, and again when it is finished.
 Before ``cpack`` makes a package, the staged tree is audited; a finding of severity error stops cpack, and no package is left
 behind, neither a new nor an older one of the same name. The report is put into the package, as
 ``share/<package>/cudeploy-audit.json``. The finished package is audited again, and removed when it fails.
-With SOURCE_DATE_EPOCH set, the same bytes come out of two build folders. A package of the sources is not audited.
+Packages of components (CPACK_DEB_COMPONENT_INSTALL and the like) are audited as if all that one run makes were installed
+together, since one may bring what another needs; a component that is packed alone must do without the others. DEB and RPM
+have the report as ``cudeploy-audit.<component>.json``; archives of components hold nothing but what was installed.
+With SOURCE_DATE_EPOCH set, the same bytes come out of two build folders of one filesystem, a DEB only where the umask is the same
+too, an archive (TGZ, ZIP, STGZ) where the files' owner is. A package of the sources is not audited.
 
 DEB and RPM put the files below ``/usr``, where a bundled libcudart is in the way of other packages: to keep a bundle in a
 folder of its own, set CPACK_PACKAGING_INSTALL_PREFIX to ``/opt/<name>`` before the call.
@@ -45,6 +50,11 @@ include_guard(GLOBAL)
 include("${CMAKE_CURRENT_LIST_DIR}/nearest_word.cmake")
 include("${CMAKE_CURRENT_LIST_DIR}/cudeploy_audit.cmake")
 include("${CMAKE_CURRENT_LIST_DIR}/runtime_agreement.cmake")
+
+# The names of NVIDIA's libraries that may be handed on, up to ".so".
+set_property(GLOBAL PROPERTY _CUDEPLOY_NVIDIA_LIBRARIES "lib(cudart|cublas(Lt)?|nvblas|cufftw?|curand|cusolver(Mg)?|cusparse(Lt)?|\
+cudnn[a-z_]*|cutensor(Mg)?|nccl|nvrtc(-builtins)?|nvJitLink|nvfatbin|nvvm|nvjpeg2?k?|npp[a-z]+|nvToolsExt|nvtx3interop|nvshmem_host|\
+cupti|nvperf_(host|target)|cufile(_rdma)?)")
 
 function(cudeploy_package)
   list(APPEND CMAKE_MESSAGE_CONTEXT "cudeploy_package")
@@ -79,6 +89,12 @@ function(cudeploy_package)
       "  hint: find_package(cudeploy COMPONENTS audit runtime)")
   endif()
   set_property(GLOBAL PROPERTY _CUDEPLOY_PACKAGE "${CMAKE_CURRENT_SOURCE_DIR} ${wanted}")
+  # What cpack runs has to be built before, with `all`, and an in-tree command may be left out of that.
+  get_target_property(imported cudeploy::cudeploy IMPORTED)
+  if(NOT imported)
+    add_custom_target(cudeploy_package_command ALL)
+    add_dependencies(cudeploy_package_command cudeploy::cudeploy)
+  endif()
   if(NOT DEFINED arg_POLICY)
     set(arg_POLICY default)
   endif()
@@ -174,52 +190,31 @@ function(_cudeploy_install_targets targets)
     return()
   endif()
   include(GNUInstallDirs)
-  install(TARGETS ${targets} RUNTIME_DEPENDENCY_SET cudeploy_dependencies
+  install(TARGETS ${targets}
     RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}"
     LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" NAMELINK_SKIP)
+  list(TRANSFORM targets REPLACE "^(.+)$" "$<TARGET_FILE:\\1>" OUTPUT_VARIABLE files)
+  set(searched ${CMAKE_CUDA_IMPLICIT_LINK_DIRECTORIES})
   get_property(cudart GLOBAL PROPERTY CUDEPLOY_CUDART_SHARED)
-  set(toolkit_libraries "")
   if(cudart)
-    cmake_path(GET cudart PARENT_PATH toolkit_libraries)
+    cmake_path(GET cudart PARENT_PATH folder)
+    list(PREPEND searched "${folder}")
   endif()
-  # A distribution keeps the toolkit where it keeps what every machine has.
-  set(nvidia_libraries "lib(cudart|cublas(Lt)?|cufftw?|curand|cusolver(Mg)?|cusparse(Lt)?|cudnn[a-z_]*|nccl|nvrtc(-builtins)?|\
-nvJitLink|nvfatbin|nvjpeg2?k?|npp[a-z]+|nvToolsExt|cupti|cufile)\\.so(\\.|$)")
-  install(RUNTIME_DEPENDENCY_SET cudeploy_dependencies
-    PRE_EXCLUDE_REGEXES
-      "^libcuda\\.so(\\..*)?$" "^libcudadebugger\\.so" "^libnvidia-.*\\.so" "^libnvcuvid\\.so" "^libnvoptix\\.so"
-      "^(libc|libm|libdl|librt|libpthread|libutil|libresolv|libgcc_s|libstdc\\+\\+)\\.so(\\.|$)" "^ld-linux.*\\.so"
-    POST_INCLUDE_REGEXES "/${nvidia_libraries}"
-    POST_EXCLUDE_REGEXES "^/(usr/)?lib(32|64|x32)?/"
-    DIRECTORIES ${toolkit_libraries} ${CMAKE_CUDA_IMPLICIT_LINK_DIRECTORIES}
-    LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
-  _cudeploy_find_licence(licence)
+  get_property(nvidia GLOBAL PROPERTY _CUDEPLOY_NVIDIA_LIBRARIES)
+  get_property(toolkit GLOBAL PROPERTY CUDEPLOY_CUDA_INCLUDE)
+  if(toolkit)
+    file(REAL_PATH "${toolkit}" toolkit)
+    cmake_path(GET toolkit PARENT_PATH toolkit)
+  endif()
   install(CODE "
-    set(_cudeploy_nvidia_libraries [[${nvidia_libraries}]])
-    set(_cudeploy_licence [[${licence}]])
-    set(_cudeploy_toolkit [[${toolkit_libraries}]])
+    set(_cudeploy_targets [[${files}]])
+    set(_cudeploy_searched [[${searched}]])
+    set(_cudeploy_nvidia [[${nvidia}]])
+    set(_cudeploy_toolkit [[${toolkit}]])
+    set(_cudeploy_command [[$<TARGET_FILE:cudeploy::cudeploy>]])
     set(_cudeploy_library_folder [[${CMAKE_INSTALL_LIBDIR}]])
     set(_cudeploy_text_folder [[${CMAKE_INSTALL_DATADIR}/${PROJECT_NAME}]])
-    include([[${CMAKE_CURRENT_FUNCTION_LIST_DIR}/install_beside_nvidia.cmake]])")
-endfunction()
-
-# The toolkit's licence text; empty where there is none. Where it lies depends on how the toolkit came here.
-function(_cudeploy_find_licence result)
-  get_property(include GLOBAL PROPERTY CUDEPLOY_CUDA_INCLUDE)
-  file(REAL_PATH "${include}" root)
-  cmake_path(GET root PARENT_PATH root)
-  file(GLOB candidates
-    "${root}/EULA.txt" "${root}/LICENSE" "${root}/LICENSE.txt"
-    "${root}/dist-info/nvidia_cuda_runtime*.dist-info/License.txt"
-    "${root}/dist-info/nvidia_cuda_runtime*.dist-info/licenses/License.txt"
-    "${root}/../../nvidia_cuda_runtime*.dist-info/License.txt"
-    "${root}/../../nvidia_cuda_runtime*.dist-info/licenses/License.txt"
-    "${root}/../../EULA.txt"
-    "${root}/share/doc/nvidia-cuda-dev/copyright"
-    "/usr/share/doc/nvidia-cuda-dev/copyright")
-  list(APPEND candidates "")
-  list(GET candidates 0 licence)
-  set(${result} "${licence}" PARENT_SCOPE)
+    include([[${CMAKE_CURRENT_FUNCTION_LIST_DIR}/install_libraries.cmake]])")
 endfunction()
 
 # What Debian and RPM packages say of themselves, where the project has not said it.
@@ -241,11 +236,12 @@ macro(_cudeploy_describe_packages driver_depends)
   else()  # CPack has no variable for what an RPM package recommends
     string(APPEND CPACK_RPM_SPEC_MORE_DEFINE "\nRecommends: libcuda.so.1()(64bit)")
   endif()
-  # rpm would else require the driver of whatever links it, offer the bundled libcudart to the whole system, and
-  # rewrite NVIDIA's archives when it strips them, which their licence forbids.
+  # rpm would else require the driver of whatever links it, offer NVIDIA's bundled libraries to the whole system (what is not
+  # offered must not be required either), and rewrite NVIDIA's archives when it strips them, which their licence forbids.
+  get_property(_cudeploy_nvidia GLOBAL PROPERTY _CUDEPLOY_NVIDIA_LIBRARIES)
   string(APPEND CPACK_RPM_SPEC_MORE_DEFINE
-    "\n%global __requires_exclude ^lib(cuda|cudart|nvidia-.*)\\\\.so.*$\n"
-    "%global __provides_exclude ^libcudart\\\\.so.*$\n"
+    "\n%global __requires_exclude ^(lib(cuda|nvidia-.*)|${_cudeploy_nvidia})\\\\.so.*$\n"
+    "%global __provides_exclude ^${_cudeploy_nvidia}\\\\.so.*$\n"
     "%define __os_install_post %{nil}\n"
     "%define _buildhost reproducible\n%define use_source_date_epoch_as_buildtime 1\n"
     "%define clamp_mtime_to_source_date_epoch 1")

@@ -95,7 +95,7 @@ fi
 
 # A distribution has the toolkit in /usr/lib, beside what every machine has: NVIDIA's libraries go along, the others stay. On
 # Debian, prefix /usr makes the library folder lib/x86_64-linux-gnu, already at the first configure. NVIDIA's
-# licence goes along also where nobody was told of a runtime, and so do the builtins that libnvrtc (a stand-in) opens by name.
+# licence goes along also where nobody was told of a runtime. libnvrtc is a stand-in.
 mkdir "$work/distribution" "$work/toolkit"
 cat > "$work/distribution/CMakeLists.txt" << 'LISTS'
 cmake_minimum_required(VERSION 3.24)
@@ -120,9 +120,7 @@ must_pass sh -c "cd '\$work/distribution/build' && cpack"
 output_has 'audit passed'
 SCRIPT
 cp "$runtime" "$work/toolkit"
-for library in libnvrtc.so.13 libnvrtc-builtins.so.13.0; do
-  echo | c++ -shared -x c++ - -o "$work/toolkit/$library" "-Wl,-soname,$library,-rpath,\$ORIGIN"
-done
+echo | c++ -shared -x c++ - -o "$work/toolkit/libnvrtc.so.13" -Wl,-soname,libnvrtc.so.13
 status=0
 unshare -rm sh "$work/distribution/try.sh" || status=$?
 case $status in
@@ -132,7 +130,7 @@ case $status in
     libdir=$(sed -n 's/^CMAKE_INSTALL_LIBDIR:PATH=//p' "$work/distribution/build/CMakeCache.txt")
     [ ! -e /etc/debian_version ] || same 'library folder' "$libdir" "lib/$(cc -print-multiarch)"
     same 'libraries in the bundle' "$(cd "$work/distribution/root/$libdir" && find . -name '*.so*' -printf '%f\n' | sort | tr '\n' ' ')" \
-      "$(basename "$runtime") libnvrtc-builtins.so.13.0 libnvrtc.so.13 "
+      "$(basename "$runtime") libnvrtc.so.13 "
     grep -qi 'NVIDIA' "$work/distribution/root/share/distribution/NVIDIA-CUDA-EULA.txt" || { echo "no licence"; exit 1; }
     must_pass env -i "$work/distribution/root/bin/distribution"
     ;;
