@@ -1,4 +1,6 @@
-# What the gates of a package share: how the audit is asked, and which packages earlier runs left. Runs inside cpack.
+# What the gates of a package share: how the audit is asked, what is judged together, and which packages earlier runs left. Runs
+# inside cpack.
+cmake_policy(VERSION 3.24...3.31)
 
 # _cudeploy_read_wanted(): what cudeploy_package noted when the build was generated. Of several configurations in one package
 # (cpack -C "Debug;Release") the first one counts.
@@ -18,9 +20,10 @@ macro(_cudeploy_read_wanted)
   include("${_cudeploy_wanted}")
 endmacro()
 
-# _cudeploy_audit_package(<result> <folder> <report> <path>): audits <path>, seen from <folder>, so that reports hold no path
-# of this machine; <result> is empty when it passed, else the report's text. Writes <report> unless empty.
-function(_cudeploy_audit_package result folder report path)
+# _cudeploy_audit_package(<passed> <findings> <folder> <report> <path>): audits <path>, seen from <folder>, so that reports hold no
+# path of this machine; <passed> is true when the audit ended and found no error, <findings> what it said. Writes <report> unless
+# empty.
+function(_cudeploy_audit_package passed findings folder report path)
   set(options --stage package --policy "${CUDEPLOY_POLICY}")
   if(CUDEPLOY_GPUS)
     list(APPEND options ${CUDEPLOY_GPUS_OPTION} "${CUDEPLOY_GPUS}")
@@ -32,12 +35,86 @@ function(_cudeploy_audit_package result folder report path)
     list(APPEND options --format json --output "${report}")
   endif()
   execute_process(COMMAND "${CUDEPLOY_COMMAND}" audit ${options} "${path}"
-    WORKING_DIRECTORY "${folder}" RESULT_VARIABLE failed OUTPUT_VARIABLE text ERROR_VARIABLE errors)
-  if(failed)
-    set(${result} "${text}${errors}" PARENT_SCOPE)
-  else()
+    WORKING_DIRECTORY "${folder}" RESULT_VARIABLE status OUTPUT_VARIABLE text ERROR_VARIABLE errors)
+  string(APPEND text "${errors}")
+  set(${passed} FALSE PARENT_SCOPE)
+  if(status STREQUAL "0")
     message(STATUS "cudeploy: ${path}: audit passed")
-    set(${result} "" PARENT_SCOPE)
+    set(${passed} TRUE PARENT_SCOPE)
+  elseif(NOT status MATCHES "^[12]$")  # killed, or not started: a reason in words, or another number
+    string(APPEND text "cudeploy: ${path}: the audit did not end: ${status}\n  command: ${CUDEPLOY_COMMAND}")
+  endif()
+  set(${findings} "${text}" PARENT_SCOPE)
+endfunction()
+
+# _cudeploy_staged_components(<result>): the folders that hold a component (or a group of them) each; empty where everything is
+# staged as one.
+function(_cudeploy_staged_components result)
+  set(kind ARCHIVE)
+  if(CPACK_GENERATOR MATCHES "^(DEB|RPM)$")
+    set(kind "${CPACK_GENERATOR}")
+  endif()
+  set(trees "")
+  if(CPACK_${kind}_COMPONENT_INSTALL AND CPACK_COMPONENTS_ALL AND NOT CPACK_MONOLITHIC_INSTALL)
+    file(GLOB trees "${CPACK_TEMPORARY_DIRECTORY}/*")
+  endif()
+  set(${result} "${trees}" PARENT_SCOPE)
+endfunction()
+
+# _cudeploy_put_together(<folder> <trees>...): makes <folder> what is there when all trees are installed. Hard links: a bundle may
+# be gigabytes.
+function(_cudeploy_put_together folder)
+  file(REMOVE_RECURSE "${folder}")
+  file(MAKE_DIRECTORY "${folder}")
+  foreach(tree IN LISTS ARGN)
+    file(GLOB_RECURSE entries LIST_DIRECTORIES false RELATIVE "${tree}" "${tree}/*")
+    foreach(entry IN LISTS entries)
+      set(from "${tree}/${entry}")
+      set(to "${folder}/${entry}")
+      if(EXISTS "${to}" OR IS_SYMLINK "${to}")
+        execute_process(COMMAND "${CMAKE_COMMAND}" -E compare_files "${from}" "${to}"
+          RESULT_VARIABLE differs OUTPUT_QUIET ERROR_QUIET)
+        if(differs)
+          cmake_path(GET tree FILENAME component)
+          message(FATAL_ERROR "cudeploy: ${CPACK_PACKAGE_FILE_NAME}: no package is made: component ${component} and another one bring \
+different files of one name, so they are not installed together, and no audit of both is right\n  file: ${entry}\n"
+            "  hint: pack them in runs of their own: cpack -D CPACK_COMPONENTS_ALL=${component}")
+        endif()
+        continue()
+      endif()
+      cmake_path(GET to PARENT_PATH parent)
+      file(MAKE_DIRECTORY "${parent}")
+      if(IS_SYMLINK "${from}")
+        file(READ_SYMLINK "${from}" target)
+        file(CREATE_LINK "${target}" "${to}" SYMBOLIC)
+      else()
+        file(CREATE_LINK "${from}" "${to}" COPY_ON_ERROR)
+      endif()
+    endforeach()
+  endforeach()
+endfunction()
+
+# _cudeploy_unpack(<problem> <package> <folder>): puts the package's files below <folder>; <problem> is empty, or says why that
+# did not work. A self-extracting script is unpacked by itself, as its user does it.
+function(_cudeploy_unpack problem package folder)
+  file(MAKE_DIRECTORY "${folder}")
+  if(CPACK_GENERATOR STREQUAL "STGZ")
+    set(unpack sh "${package}" --skip-license --exclude-subdir "--prefix=${folder}")
+  else()
+    set(unpack "${CMAKE_COMMAND}" -E tar xf "${package}")
+  endif()
+  execute_process(COMMAND ${unpack} WORKING_DIRECTORY "${folder}"
+    RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
+  if(status STREQUAL "0" AND CPACK_GENERATOR STREQUAL "DEB")  # an archive of archives
+    file(GLOB parts "${folder}/data.tar*")
+    execute_process(COMMAND "${CMAKE_COMMAND}" -E tar xf ${parts} WORKING_DIRECTORY "${folder}"
+      RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
+    file(GLOB parts "${folder}/*.tar*" "${folder}/debian-binary")
+    file(REMOVE ${parts})
+  endif()
+  set(${problem} "" PARENT_SCOPE)
+  if(NOT status STREQUAL "0")
+    set(${problem} "${status}\n${output}" PARENT_SCOPE)
   endif()
 endfunction()
 
