@@ -15,15 +15,20 @@ Judges a target after it was linked: would it run where it is meant to?
   ``off``: nothing is done.
 ``POLICY``
   ``default``, or a TOML file, relative to the current source folder, with ``gpus``, ``driver``, ``provided`` and
-  ``severity.<rule>``; both are checked when the project is configured.
+  ``severity.<rule>``; checked when the project is configured, or by the first audit where cudeploy is part of the project
+  and built with it.
 ``GPUS``, ``DRIVER``
   What is wanted, whatever the policy says. Default: what the policy says, else what :command:`cudeploy_device_code` was
   told.
 
 The audit is a step of its own (``<target>_audit``, part of ``all`` where the target is) that runs when the file, the
 policy or what is asked changed, and again when it failed, without linking again. The file stays where it is. The report
-lies beside the target, as ``<file>.audit.json``. Search paths are judged as they will be installed. The target
+lies beside the target, as ``<file>.audit.json``; ``clean`` removes it, and the next audit writes it anew. The target
 ``cudeploy_audit_all`` runs the audits of all targets. A second call with the same values does nothing; with other values it is an error.
+
+Of search paths INSTALL_RPATH is judged, not the ones of the build tree, which go when the file is installed. What else gets into the
+installed file is not known before: INSTALL_RPATH_USE_LINK_PATH and ``-rpath`` among the link options are warned of when
+the project is configured, and what they leave is found by :command:`cudeploy_package`, which audits the installed files.
 #]=======================================================================]
 include_guard(GLOBAL)
 include("${CMAKE_CURRENT_LIST_DIR}/nearest_word.cmake")
@@ -100,18 +105,58 @@ function(cudeploy_audit target)
     COMMENT "Auditing ${target}"
     COMMAND_EXPAND_LISTS VERBATIM)
   add_custom_target(${target}_audit ALL DEPENDS "${stamp}")
-  cmake_language(EVAL CODE "cmake_language(DEFER CALL _cudeploy_leave_out_of_all [[${target}]])")
+  set_target_properties(${target}_audit PROPERTIES ADDITIONAL_CLEAN_FILES "${report}")
+  cmake_language(EVAL CODE "cmake_language(DEFER CALL _cudeploy_leave_out_of_all [[${target}]])
+    cmake_language(DEFER CALL _cudeploy_warn_search_paths [[${target}]])")
   if(NOT TARGET cudeploy_audit_all)
     add_custom_target(cudeploy_audit_all)
   endif()
   add_dependencies(cudeploy_audit_all ${target}_audit)
 endfunction()
 
-# What `all` leaves out, the audit does not bring back. Asked at the end of the folder, since it may be said after the call.
+# What `all` leaves out, the audit does not bring back. Asked at the end of the folder, since it may be said after the call. Folders
+# between this one and the target's may be left out too; what the target says itself comes first.
 function(_cudeploy_leave_out_of_all target)
+  get_property(said TARGET "${target}" PROPERTY EXCLUDE_FROM_ALL SET)
   get_target_property(left_out "${target}" EXCLUDE_FROM_ALL)
+  get_target_property(folder "${target}" SOURCE_DIR)
+  while(NOT said AND NOT left_out AND folder AND NOT folder STREQUAL CMAKE_CURRENT_SOURCE_DIR)
+    get_property(left_out DIRECTORY "${folder}" PROPERTY EXCLUDE_FROM_ALL)
+    get_property(folder DIRECTORY "${folder}" PROPERTY PARENT_DIRECTORY)
+  endwhile()
   if(left_out)
     set_target_properties(${target}_audit PROPERTIES EXCLUDE_FROM_ALL TRUE)
+  endif()
+endfunction()
+
+# What gets into the installed file past INSTALL_RPATH, which is all that the audit of a link can judge.
+function(_cudeploy_warn_search_paths target)
+  get_target_property(use_link_path "${target}" INSTALL_RPATH_USE_LINK_PATH)
+  if(use_link_path)
+    message(WARNING "cudeploy_audit: ${target}: INSTALL_RPATH_USE_LINK_PATH is on: folders of this machine may get into the installed \
+file, and are not judged here\n  hint: cudeploy_rpath(${target}) turns it off")
+  endif()
+  get_target_property(type "${target}" TYPE)
+  string(REGEX REPLACE "^(SHARED|MODULE|EXECUTABLE)_?.*$" "\\1" type "${type}")
+  string(REPLACE "EXECUTABLE" "EXE" type "${type}")
+  set(options "${CMAKE_${type}_LINKER_FLAGS}")
+  get_target_property(libraries "${target}" LINK_LIBRARIES)
+  foreach(property IN ITEMS LINK_OPTIONS LINK_FLAGS LINK_LIBRARIES)
+    get_target_property(value "${target}" ${property})
+    list(APPEND options "${value}")
+  endforeach()
+  foreach(library IN LISTS libraries)
+    if(TARGET "${library}")
+      get_target_property(value "${library}" INTERFACE_LINK_OPTIONS)
+      list(APPEND options "${value}")
+    endif()
+  endforeach()
+  # -Wl,-rpath,/opt/x and LINKER:-rpath,/opt/x, but not what begins with $ORIGIN; -rpath-link is for the linker alone.
+  if(options MATCHES "-rpath[,=; ](-Wl,)*[^$\\\\'\",; -][^; ]*")
+    set(option "${CMAKE_MATCH_0}")
+    message(WARNING "cudeploy_audit: ${target}: the link options write a search path past INSTALL_RPATH, which stays in the installed \
+file and is not judged here\n  option: ${option}\n  hint: cudeploy_rpath(${target} PATHS $ORIGIN/<way>) takes a path that moves with \
+the file")
   endif()
 endfunction()
 
