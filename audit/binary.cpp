@@ -46,10 +46,10 @@ constexpr std::uint64_t kFlagsSymbolic = 0x2;
 constexpr std::uint16_t kVersionBase = 0x1;
 constexpr std::uint16_t kVersionIndex = 0x7fff;  // what remains is "hidden"
 
-/// "a::b" -> "a", "", "b": the loader takes an empty element as the current folder. An empty path has none.
+/// "a::b" -> "a", "", "b": the loader takes an empty element as the current folder. An empty path, which names no folder
+/// and yet switches others off, is one empty element: no other path is.
 std::vector<std::string> split_path(const std::string& path) {
   std::vector<std::string> parts;
-  if (path.empty()) return parts;
   std::size_t start = 0;
   for (std::size_t end; (end = path.find(':', start)) != std::string::npos; start = end + 1) {
     parts.push_back(path.substr(start, end - start));

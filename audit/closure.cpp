@@ -162,32 +162,68 @@ class Tree {
   std::map<std::string, std::string> links_;
 };
 
-/// The loader's own folders, in its order: Debian's, then those of the other distributions.
-constexpr std::array<std::string_view, 8> system_folders = {"lib/x86_64-linux-gnu",
-                                                            "usr/lib/x86_64-linux-gnu",
-                                                            "lib/aarch64-linux-gnu",
-                                                            "usr/lib/aarch64-linux-gnu",
-                                                            "lib64",
-                                                            "usr/lib64",
-                                                            "lib",
-                                                            "usr/lib"};
-
 /// Folders below each folder of a search path for CPUs that can more than every x86-64 can, the least first. A machine
 /// of one level looks into the lower ones too. Source: ld.so(8), glibc-hwcaps.
 constexpr std::array<std::string_view, 3> hwcaps_folders = {"glibc-hwcaps/x86-64-v2", "glibc-hwcaps/x86-64-v3",
                                                             "glibc-hwcaps/x86-64-v4"};
 
-/// What the loader puts in the place of $LIB: it depends on the distribution, so each value is tried.
-std::vector<std::string_view> lib_values(const FileRecord& file) {
-  if (file.machine == "aarch64") return {"lib/aarch64-linux-gnu", "lib64", "lib"};
-  return {"lib/x86_64-linux-gnu", "lib64", "lib"};
+/// Distributions put 64-bit libraries into different folders, which their loaders search and have for $LIB.
+struct Distribution {
+  std::string lib;
+  std::vector<std::string> system_folders;  ///< in the loader's order; what ldconfig adds comes last
+};
+
+/// Debian's way, that of Red Hat and SUSE, and Arch's.
+std::vector<Distribution> distributions(const std::optional<std::string>& machine) {
+  const std::string debian = fmt::format("lib/{}-linux-gnu", machine.value_or("x86_64"));
+  return {{debian, {debian, "usr/" + debian, "lib", "usr/lib"}},
+          {"lib64", {"lib64", "usr/lib64", "lib", "usr/lib"}},
+          {"lib", {"lib", "usr/lib"}}};
 }
 
-std::string replaced(std::string text, std::string_view word, std::string_view value) {
-  for (const std::string& form : {"${" + std::string(word) + "}", "$" + std::string(word)})
-    for (std::size_t at = text.find(form); at != std::string::npos; at = text.find(form, at + value.size()))
-      text.replace(at, form.size(), value);
-  return text;
+/// Those for which something of this machine in `root` is meant: a package is for its own.
+std::vector<Distribution> distributions_of(const std::string& root, const std::optional<std::string>& machine) {
+  const std::vector<Distribution> all = distributions(machine);
+  if (root.find(".deb!") != root.npos) return {all[0]};
+  if (root.find(".rpm!") != root.npos) return {all[1]};
+  return all;
+}
+
+/// The bytes that the token takes at the start of `text`, "$LIB" or "${LIB}"; 0 where it is none: $LIBRARY is a name.
+std::size_t token_length(std::string_view text, std::string_view name) {
+  if (text.starts_with(fmt::format("${{{}}}", name))) return name.size() + 3;
+  if (!text.starts_with(fmt::format("${}", name))) return 0;
+  const unsigned char next = text.size() > name.size() + 1 ? text[name.size() + 1] : '/';
+  return std::isalnum(next) || next == '_' ? 0 : name.size() + 1;
+}
+
+bool holds_token(std::string_view text, std::string_view name) {
+  for (std::size_t at = text.find('$'); at != std::string_view::npos; at = text.find('$', at + 1))
+    if (token_length(text.substr(at), name) != 0) return true;
+  return false;
+}
+
+struct Token {
+  std::string_view name;
+  std::optional<std::string> value;  ///< nothing where nobody knows it
+};
+
+/// The text with its tokens replaced, wherever they stand; nothing where a value is not known.
+std::optional<std::string> expand(std::string_view text, const std::array<Token, 3>& tokens) {
+  std::string expanded;
+  while (!text.empty()) {
+    std::size_t length = 0;
+    for (const auto& [name, value] : tokens) {
+      length = token_length(text, name);
+      if (length == 0) continue;
+      if (!value) return {};
+      expanded += *value;
+      break;
+    }
+    if (length == 0) expanded += text[0];
+    text.remove_prefix(std::max<std::size_t>(length, 1));
+  }
+  return expanded;
 }
 
 class Walk {
@@ -203,6 +239,10 @@ class Walk {
             return file->path.find(fmt::format("/{}/", folder)) != std::string::npos;
           }))
         levels_.emplace_back(folder);
+    const auto with_lib = [](const std::string& entry) { return holds_token(entry, "LIB"); };
+    uses_lib_ = std::any_of(bundle.files.begin(), bundle.files.end(), [&](const FileRecord* file) {
+      return std::ranges::any_of(file->rpath, with_lib) || std::ranges::any_of(file->runpath, with_lib);
+    });
   }
 
   Closure run() {
@@ -234,24 +274,31 @@ class Walk {
   }
 
   /// Where the bundle has libraries for better CPUs, the same root can load others on each kind of machine. One that
-  /// lies in such a folder itself is never met on a lesser one.
+  /// lies in such a folder itself is never met on a lesser one. The same holds for distributions, where $LIB is used.
   std::vector<Process> load_everywhere(const FileRecord& root) {
     std::vector<Process> processes;
-    level_ = levels_.size() - 1;
-    while (level_ > 0 && root.path.find("/" + levels_[level_] + "/") == std::string::npos) --level_;
-    for (; level_ < levels_.size(); ++level_) {
-      Process process = load(root);
-      const auto same_files = [](const Loaded& a, const Loaded& b) { return a.file == b.file; };
-      if (processes.empty() ||
-          !std::equal(process.objects.begin(), process.objects.end(), processes.back().objects.begin(),
-                      processes.back().objects.end(), same_files))
-        processes.push_back(std::move(process));
+    std::size_t lowest = levels_.size() - 1;
+    while (lowest > 0 && root.path.find("/" + levels_[lowest] + "/") == std::string::npos) --lowest;
+    for (const Distribution& distribution : distributions_of(tree_.place(root.path).root, root.machine)) {
+      for (level_ = lowest; level_ < levels_.size(); ++level_) {
+        Process process = load(root, uses_lib_ ? distribution.lib : "");
+        const auto same_needs = [](const Need& a, const Need& b) {
+          return a.provider == b.provider && a.file == b.file;
+        };
+        const auto same = [&](const Loaded& a, const Loaded& b) {
+          return a.file == b.file && std::ranges::equal(a.needs, b.needs, same_needs);
+        };
+        if (processes.empty() || !std::ranges::equal(process.objects, processes.back().objects, same))
+          processes.push_back(std::move(process));
+      }
+      if (!uses_lib_) break;
     }
     return processes;
   }
 
-  Process load(const FileRecord& root) {
+  Process load(const FileRecord& root, const std::string& lib) {
     Process process;
+    process.lib = lib;
     const Place place = tree_.place(root.path);
     process.objects.push_back({&root, Tree::folder_of(place.inner), 0, {}});
     names_.clear();
@@ -310,63 +357,89 @@ class Walk {
     return false;
   }
 
+  /// Where in `root` an entry of the owner leads; on failure nothing, and `why` says what is in the way.
+  std::optional<std::string> place_of(std::string_view entry, const Process& process, const Loaded& owner,
+                                      const std::string& root, std::string& why) const {
+    const bool at_root = is_unpacked_at_root(root);
+    std::optional<std::string> origin;  // known as a whole only where it is known where the bundle lies
+    if (at_root) origin = "/" + owner.folder;
+    const auto below = at_root ? std::nullopt : below_origin(entry);
+    auto path =
+        expand(below.value_or(entry),
+               {{{"ORIGIN", origin}, {"PLATFORM", owner.file->machine.value_or("x86_64")}, {"LIB", process.lib}}});
+    if (!path) {
+      why = "depends on where the bundle lies";
+    } else if (below) {
+      if (!owner.folder.empty() || path->empty() || path->starts_with('/'))
+        return (owner.folder.empty() ? "." : owner.folder) + *path;
+      why = "leads out of the bundle";
+    } else if (!path->starts_with('/')) {
+      why = "relative to the current directory, which nobody knows";
+    } else if (root.empty()) {
+      return path;
+    } else if (at_root) {
+      return path->erase(0, path->find_first_not_of('/'));
+    } else {
+      why = "outside the bundle";
+    }
+    return {};
+  }
+
   /// One entry of a search path, for a file with this name.
-  bool try_entry(const FileRecord& owner, const std::string& folder, const std::string& root, const std::string& entry,
+  bool try_entry(const Process& process, const Loaded& owner, const std::string& root, const std::string& entry,
                  std::string_view kind, const FileRecord& requester, const std::string& name, Hit& hit,
                  std::vector<std::string>& tried) {
     if (entry.size() >= path_limit) {
       tried.push_back(fmt::format("{} entry of {} bytes: longer than any path", kind, entry.size()));
       return false;
     }
-    std::vector<std::string> expansions = {entry};
-    if (entry.find("$LIB") != std::string::npos || entry.find("${LIB}") != std::string::npos) {
-      expansions.clear();
-      for (const std::string_view lib : lib_values(owner)) expansions.push_back(replaced(entry, "LIB", lib));
-    }
-    const std::string label =
-        &owner == &requester ? fmt::format("{} {}", kind, entry) : fmt::format("{} {} of {}", kind, entry, owner.path);
+    const std::string label = owner.file == &requester ? fmt::format("{} {}", kind, entry)
+                                                       : fmt::format("{} {} of {}", kind, entry, owner.file->path);
     std::string why = "not there";
-    for (std::string expanded : expansions) {
-      expanded = replaced(expanded, "PLATFORM", owner.machine.value_or("x86_64"));
-      const bool relative = is_origin_relative(expanded);
-      if (relative) {
-        expanded = replaced(expanded, "ORIGIN", folder.empty() ? "." : folder);
-      } else if (!expanded.starts_with('/')) {
-        why = "relative to the current directory, which nobody knows";
-        continue;
-      } else if (!root.empty()) {
-        if (!is_unpacked_at_root(root)) {
-          why = "outside the bundle";
-          continue;
-        }
-        expanded.erase(0, expanded.find_first_not_of('/'));
-      }
-      if (expanded.size() + 1 + name.size() >= path_limit) {
+    if (const auto place = place_of(entry, process, owner, root, why)) {
+      searched_ += place->size() + name.size();
+      if (place->size() + 1 + name.size() >= path_limit) {
         why = "longer than any path";
-        continue;
-      }
-      searched_ += expanded.size() + name.size();
-      if (!tree_.resolve(root, expanded)) {
+      } else if (!tree_.resolve(root, *place)) {
         why = "leads out of the bundle";
-        continue;
+      } else if (try_folder(root, *place, label, requester, name, hit, why)) {
+        return true;
       }
-      if (try_folder(root, expanded, label, requester, name, hit, why)) return true;
     }
+    if (holds_token(entry, "LIB")) why += fmt::format(" where $LIB is {}", process.lib);
     tried.push_back(fmt::format("{}: {}", label, why));
     return false;
   }
 
   /// The entries of one search path, for a file with this name.
-  bool try_entries(const Loaded& owner, const std::vector<std::string>& entries, std::string_view kind,
-                   const std::string& root, const FileRecord& requester, const std::string& name, Hit& hit,
-                   std::vector<std::string>& tried) {
+  bool try_entries(const Process& process, const Loaded& owner, const std::vector<std::string>& entries,
+                   std::string_view kind, const std::string& root, const FileRecord& requester, const std::string& name,
+                   Hit& hit, std::vector<std::string>& tried) {
+    if (names_no_folder(entries)) return false;
     for (const std::string& entry : entries) {
       if (searched_ > search_limit) {
         tried.push_back("not looked for any further: no loader searches so many places");
         return false;
       }
-      if (try_entry(*owner.file, owner.folder, root, entry, kind, requester, name, hit, tried)) return true;
+      if (try_entry(process, owner, root, entry, kind, requester, name, hit, tried)) return true;
     }
+    return false;
+  }
+
+  /// A needed path is opened as it is, its tokens replaced.
+  bool open_path(const Process& process, std::size_t requester, const std::string& name, Hit& hit,
+                 std::vector<std::string>& tried) const {
+    const Loaded& object = process.objects[requester];
+    const std::string root = tree_.place(object.file->path).root;
+    std::string why = "not there";
+    if (const auto place = place_of(name, process, object, root, why)) {
+      const FileRecord* found = tree_.open(root, *place);
+      if (found && found->machine == object.file->machine && found->format == object.file->format) {
+        hit = {found, Tree::folder_of(*place), "path"};
+        return true;
+      }
+    }
+    tried.push_back("a path, not a name, opened as it is, without any search: " + why);
     return false;
   }
 
@@ -379,26 +452,29 @@ class Walk {
       // DT_RPATH counts for whatever is loaded below its owner; an owner with a RUNPATH has none.
       for (std::size_t i = requester;; i = process.objects[i].by) {
         const Loaded& owner = process.objects[i];
-        if (owner.file->runpath.empty() && try_entries(owner, owner.file->rpath, "RPATH", root, file, name, hit, tried))
+        if (owner.file->runpath.empty() &&
+            try_entries(process, owner, owner.file->rpath, "RPATH", root, file, name, hit, tried))
           return true;
         if (i == owner.by) break;
       }
-    } else if (try_entries(process.objects[requester], file.runpath, "RUNPATH", root, file, name, hit, tried)) {
+    } else if (try_entries(process, process.objects[requester], file.runpath, "RUNPATH", root, file, name, hit,
+                           tried)) {
       return true;
     }
     if (!is_unpacked_at_root(root)) return false;
     if (try_cache(root, file, name, hit)) return true;
     if (file.nodeflib) return false;
-    for (const std::string_view folder : system_folders) {
+    const Distribution here = distributions_of(root, file.machine).front();
+    for (const std::string& folder : here.system_folders) {
       std::string why;
-      if (try_folder(root, std::string(folder), fmt::format("system folder /{}", folder), file, name, hit, why))
-        return true;
+      if (try_folder(root, folder, fmt::format("system folder /{}", folder), file, name, hit, why)) return true;
     }
     return false;
   }
 
   /// The loader's cache as ldconfig makes it when the package is installed, as far as the package itself names folders.
   bool try_cache(const std::string& root, const FileRecord& requester, const std::string& name, Hit& hit) const {
+    const auto system_folders = distributions_of(root, requester.machine).front().system_folders;
     for (const auto& [path, folders] : bundle_.loader_folders) {
       if (tree_.place(path).root != root) continue;
       for (const std::string& named : folders) {
@@ -443,9 +519,8 @@ class Walk {
     const FileRecord& file = *process.objects[requester].file;
     Hit hit;
     const auto loaded = names_.find(name);
-    if (name.find('/') != std::string::npos) {
-      need.tried.push_back("a path, not a name: opened as it is, without any search");
-    } else if (search(process, requester, name, hit, need.tried)) {
+    if (name.find('/') != std::string::npos ? open_path(process, requester, name, hit, need.tried)
+                                            : search(process, requester, name, hit, need.tried)) {
       need.provider = Provider::bundle;
       // A name that is loaded already is never searched for again.
       need.file = loaded != names_.end() ? process.objects[loaded->second].file : hit.file;
@@ -521,6 +596,7 @@ class Walk {
   Closure closure_;
   std::multimap<std::string, const FileRecord*> by_name_, by_soname_;
   std::set<const FileRecord*> reached_;
+  bool uses_lib_ = false;                   ///< a search path of the bundle has $LIB in it
   std::vector<std::string> levels_ = {""};  ///< subfolders for better CPUs that the bundle has, the plain one first
   // Of the process that is being filled:
   std::size_t level_ = 0;                     ///< what its machine can do: this one of `levels_` and those before
@@ -576,10 +652,14 @@ bool is_base_system_name(std::string_view given) {
                      [&](std::string_view prefix) { return given.starts_with(prefix); });
 }
 
-bool is_origin_relative(std::string_view entry) {
-  for (const std::string_view origin : {"$ORIGIN", "${ORIGIN}"})
-    if (entry.starts_with(origin) && (entry.size() == origin.size() || entry[origin.size()] == '/')) return true;
-  return false;
+std::optional<std::string_view> below_origin(std::string_view entry) {
+  entry.remove_prefix(std::min(entry.find_first_not_of('/'), entry.size()));
+  const std::size_t length = token_length(entry, "ORIGIN");
+  return length == 0 ? std::nullopt : std::optional(entry.substr(length));
+}
+
+bool names_no_folder(const std::vector<std::string>& search_path) {
+  return search_path.size() == 1 && search_path[0].empty();
 }
 
 std::string normal_path(std::string_view path) {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -48,6 +49,7 @@ struct Loaded {
 /// What one program, or one library opened by a stranger, brings into a process.
 struct Process {
   std::vector<Loaded> objects;  ///< the first is the root
+  std::string lib;              ///< what $LIB stands for on its machine; "" where nothing in the bundle asks
 
   const FileRecord* root() const { return objects.front().file; }
 };
@@ -59,7 +61,7 @@ struct Occurrence {
 
 struct Closure {
   /// One for each executable, then one for each shared object that none of the others before loads; more than one where
-  /// machines with better CPUs load other files of the bundle (glibc-hwcaps).
+  /// machines with better CPUs (glibc-hwcaps) or of another distribution ($LIB) load other files of the bundle.
   std::vector<Process> processes;
   std::map<const FileRecord*, std::vector<Occurrence>> occurrences;
 };
@@ -88,8 +90,13 @@ bool is_driver_name(std::string_view name);
 /// on Windows the system's DLLs and the Visual C++ runtime.
 bool is_base_system_name(std::string_view name);
 
-/// Whether a search path entry starts at the file's own folder: $ORIGIN or ${ORIGIN}.
-bool is_origin_relative(std::string_view entry);
+/// What follows $ORIGIN or ${ORIGIN} in a search path entry that starts at the file's own folder; nothing for other
+/// entries. Slashes before it change nothing, as the folder's own path begins with one.
+std::optional<std::string_view> below_origin(std::string_view entry);
+
+/// Whether a search path is there and empty: no folder is searched, not even the current one, as an empty entry among
+/// others would have it.
+bool names_no_folder(const std::vector<std::string>& search_path);
 
 /// "a/./b/../c" -> "a/c". A leading ".." is kept. Purely textual.
 std::string normal_path(std::string_view path);

@@ -116,8 +116,8 @@ struct FileRecord {
   std::optional<std::string> soname;   ///< PE: its name in its own export directory
   std::vector<std::string> needed;
   std::vector<std::string> delayed;  ///< PE: those of `needed` that are loaded at the first call into them only
-  std::vector<std::string> rpath;    ///< DT_RPATH split at ':'
-  std::vector<std::string> runpath;
+  std::vector<std::string> rpath;    ///< DT_RPATH split at ':'; {} where there is none, {""} where it is empty
+  std::vector<std::string> runpath;  ///< DT_RUNPATH likewise
   bool nodeflib = false;  ///< DF_1_NODEFLIB
   bool nodelete = false;  ///< DF_1_NODELETE
   bool symbolic = false;  ///< DT_SYMBOLIC / DF_SYMBOLIC

@@ -36,7 +36,8 @@ bool is_own_folder(const Subject& subject, std::string_view entry) {
 /// Whether a relative entry climbs out of what ships and goes on into a system's folder: absolute in all but name.
 /// Where the top is, is known of folders and packages only; one that is unpacked at "/" holds such folders itself.
 bool is_absolute_in_disguise(const Subject& subject, std::string_view entry) {
-  if (!is_origin_relative(entry)) return false;
+  const auto below = below_origin(entry);
+  if (!below) return false;
   std::string_view inner = subject.file.path;
   const std::string& top = subject.bundle.name;
   if (const std::size_t member = inner.rfind("!/"); member != std::string_view::npos) {
@@ -50,7 +51,7 @@ bool is_absolute_in_disguise(const Subject& subject, std::string_view entry) {
   while (inner.starts_with('/')) inner.remove_prefix(1);
   const std::string folder(inner.substr(0, inner.size() - file_name(inner).size()));
   const std::string place =
-      normal_path(folder + "./" + std::string(entry.substr(std::min(entry.find('/'), entry.size()))));
+      normal_path(folder + "./" + std::string(below->substr(std::min(below->find('/'), below->size()))));
   std::string_view first = place;
   if (!first.starts_with("../")) return false;
   while (first.starts_with("../")) first.remove_prefix(3);
@@ -75,15 +76,17 @@ Verdict check(const Subject& subject) {
       return Verdict::not_applicable("the search path after installation was not given (--install-rpath)");
     for (const std::string& entry : *subject.install_rpath) entries.push_back({"install RPATH", entry});
   } else {
-    for (const std::string& entry : file.rpath) entries.push_back({"RPATH", entry});
-    for (const std::string& entry : file.runpath) entries.push_back({"RUNPATH", entry});
+    if (!names_no_folder(file.rpath))
+      for (const std::string& entry : file.rpath) entries.push_back({"RPATH", entry});
+    if (!names_no_folder(file.runpath))
+      for (const std::string& entry : file.runpath) entries.push_back({"RUNPATH", entry});
   }
   std::vector<Evidence> evidence;
   std::set<std::string> told;
   bool vendor = false;
   for (const auto& [kind, entry] : entries) {
     const bool disguised = is_absolute_in_disguise(subject, entry);
-    if (is_origin_relative(entry) && !disguised) continue;
+    if (below_origin(entry) && !disguised) continue;
     std::string message, hint;
     bool open_to_others = false;
     if (disguised) {

@@ -47,7 +47,9 @@ std::string searched(const Need& need) {
 }
 
 /// After a link nobody knows what will lie beside the file; these names no bundle can satisfy.
-bool is_never_shipped(const std::string& name) { return name.find('/') != std::string::npos || is_driver_name(name); }
+bool is_never_shipped(const std::string& name) {
+  return (name.find('/') != std::string::npos && !below_origin(name)) || is_driver_name(name);
+}
 
 Verdict check(const Subject& subject) {
   const FileRecord& file = subject.file;
@@ -97,8 +99,11 @@ constinit const Rule needed_unresolved = {
         "libstdc++; on Windows the system's DLLs and the Visual C++ runtime) and what the policy names in "
         "'provided'; never what the build machine has. The loader looks for file names: a file libx.so.1.2 "
         "with the soname libx.so.1 is not found without a link libx.so.1. An RPATH is inherited by what its owner "
-        "loads, a RUNPATH is not. $LIB is taken for each of its usual values. On Windows the folders are the program's "
-        "choice, so any folder of the bundle will do, and a DLL that is delay-loaded need not be there. After a link "
+        "loads, a RUNPATH is not. $LIB is lib/x86_64-linux-gnu on Debian, lib64 on Fedora and SUSE, lib on Arch: in a "
+        ".deb or .rpm the library has to be found with its own, elsewhere with each. LD_LIBRARY_PATH does not count, "
+        "nor do the folders tls, x86_64 and haswell, where only loaders before glibc 2.37 look first. On Windows the "
+        "folders are the program's choice, so any folder of the bundle will do, and a DLL that is delay-loaded need "
+        "not be there. After a link "
         "nobody knows what will be shipped beside the file: judged there is what cannot be, a path as a name and the "
         "driver's name without version.",
     .fix =

@@ -34,7 +34,7 @@ inline std::vector<std::string> facts_of_readelf(const std::string& output) {
     std::smatch match;
     if (!std::regex_search(line, match, entry)) continue;
     auto& list = match[1] == "SONAME" ? soname : match[1] == "RPATH" ? rpath : match[1] == "RUNPATH" ? runpath : needed;
-    if (match[2].length() != 0) list.push_back(match[1].str() + " " + match[2].str());
+    list.push_back(match[1].str() + " " + match[2].str());
   }
   std::vector<std::string> facts;
   for (const auto* list : {&soname, &rpath, &runpath, &needed}) facts.insert(facts.end(), list->begin(), list->end());

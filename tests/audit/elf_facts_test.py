@@ -82,7 +82,7 @@ def dynamic_of(rows, facts):
         if tag == "NEEDED":
             facts["needed"].append(value[1])
         elif tag.lower() in SINGLE:
-            facts[tag.lower()] = value[1] or None
+            facts[tag.lower()] = value[1]
         elif tag in ("FLAGS", "FLAGS_1", "SYMBOLIC"):
             facts["flags"] |= FLAGS & set(text.split()) | ({"SYMBOLIC"} if tag == "SYMBOLIC" else set())
 
@@ -127,9 +127,9 @@ def by_lief(lief, path):
         elif entry.tag == tag.SONAME:
             facts["soname"] = entry.name
         elif entry.tag == tag.RPATH:
-            facts["rpath"] = entry.rpath or None
+            facts["rpath"] = entry.rpath
         elif entry.tag == tag.RUNPATH:
-            facts["runpath"] = entry.runpath or None
+            facts["runpath"] = entry.runpath
         elif entry.tag == tag.SYMBOLIC:
             facts["flags"].add("SYMBOLIC")
         elif entry.tag in (tag.FLAGS, tag.FLAGS_1):
@@ -153,8 +153,8 @@ def by_cudeploy(record):
     facts = no_facts()
     facts["needed"] = record["needed"]
     facts["soname"], facts["interpreter"] = record["soname"], record["interpreter"]
-    facts["rpath"] = ":".join(record["rpath"]) or None
-    facts["runpath"] = ":".join(record["runpath"]) or None
+    for field in ("rpath", "runpath"):
+        facts[field] = ":".join(record[field]) if record[field] else None
     facts["flags"] = {flag for flag in FLAGS if record[flag.lower()]}
     facts["definitions"] = record["version_definitions"]
     facts["needs"] = {(need["library"], need["version"]): need["symbols"] for need in record["version_needs"]}
@@ -251,6 +251,9 @@ def built(cudeploy, lief_folder, cudart, sources):
                  "-Wl,--disable-new-dtags,-rpath,$ORIGIN/../lib:/opt/x,-z,nodelete")
             link(f"main-{linker}", "-no-pie", folder / "main.c", folder / two, folder / one,
                  "-Wl,--enable-new-dtags,-rpath,$ORIGIN::/opt/x,-z,nodefaultlib")
+            link(f"nowhere-{linker}.so", "-shared", "-fPIC", folder / "one.c", "-Wl,--enable-new-dtags,-rpath,NONE")
+            # No linker writes a search path that is there and empty; patchelf does.
+            made[-1].write_bytes(made[-1].read_bytes().replace(b"NONE\0", b"\0\0\0\0\0"))
             link(f"pie-{linker}", "-pie", "-fPIE", folder / "main.c", folder / two, folder / one)
             link(f"sysv-{linker}.so", "-s", "-shared", "-fPIC", folder / "two.c", "-lm", "-Wl,--hash-style=sysv,-Bsymbolic")
             link(f"gnu-{linker}.so", "-shared", "-fPIC", folder / "two.c", "-lm", "-Wl,--hash-style=gnu")
