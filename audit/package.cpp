@@ -650,8 +650,9 @@ class Walk {
     for (const std::string& name : names) {
       std::string path = folder + (folder.ends_with('/') ? "" : "/") + name;
       struct stat status {};
-      if (lstat(path.c_str(), &status) != 0) continue;  // gone since
-      if (S_ISLNK(status.st_mode)) {
+      if (lstat(path.c_str(), &status) != 0) {
+        tell_unless_gone(path, errno);
+      } else if (S_ISLNK(status.st_mode)) {
         links_.push_back(path);
       } else if (S_ISDIR(status.st_mode)) {
         // The same folder can only be met again through a bind mount.
@@ -660,6 +661,11 @@ class Walk {
         add(path, status);
       }
     }
+  }
+
+  /// What went away between two looks is no part of the folder any more; of all else nobody knows what it holds.
+  void tell_unless_gone(const std::string& path, int error) {
+    if (error != ENOENT && error != ENOTDIR) inputs_.unreadable.push_back(unreadable(path, std::strerror(error)));
   }
 
   void add(const std::string& path, const struct stat& status) {
@@ -675,9 +681,11 @@ class Walk {
   void resolve(const std::string& path) {
     std::error_code error;
     fs::path target = fs::read_symlink(path, error);
-    if (error) return;
+    if (error) return tell_unless_gone(path, error.value());
     struct stat status {};
-    bool there = stat(path.c_str(), &status) == 0;
+    const bool there = stat(path.c_str(), &status) == 0;
+    // A link that leads nowhere or in a circle does so for everybody; behind others there may be a file.
+    if (!there && errno != ELOOP && errno != ENAMETOOLONG) tell_unless_gone(path, errno);
     if (there && S_ISREG(status.st_mode) && !files_.contains({status.st_dev, status.st_ino}))
       add(path, status);
     else

@@ -194,24 +194,62 @@ class ExitCodes(Cli):
         self.assertEqual(result.returncode, 2)
         self.assertRegex(result.stdout, r"^1 path could not be read \(policy default, stage package\): 0 errors, ")
 
-    def test_permission(self):
-        self.write("closed.ptx", PTX)
-        os.chmod(self.root / "closed.ptx", 0)
-        prefix = []
+    def run_without_rights(self, *arguments):
+        """As somebody who may not read everything: root may."""
+        prefix, command = [], CUDEPLOY
         if os.geteuid() == 0:
             if not shutil.which("setpriv"):
                 self.skipTest("root reads everything, and there is no setpriv")
             prefix = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
             os.chmod(self.root, 0o755)
-            shutil.copy(CUDEPLOY, self.root / "cudeploy")  # the build folder may be closed to others
-            os.chmod(self.root / "cudeploy", 0o755)
-        command = str(self.root / "cudeploy") if prefix else CUDEPLOY
-        result = subprocess.run([*prefix, command, "inspect", "closed.ptx", "good.ptx"], cwd=self.root,
-                                capture_output=True, text=True)
+            command = str(self.root / "cudeploy")
+            shutil.copy(CUDEPLOY, command)  # the build folder may be closed to others
+            os.chmod(command, 0o755)
+        return subprocess.run([*prefix, command, *arguments], cwd=self.root, capture_output=True, text=True)
+
+    def test_permission(self):
+        self.write("closed.ptx", PTX)
+        os.chmod(self.root / "closed.ptx", 0)
+        result = self.run_without_rights("inspect", "closed.ptx", "good.ptx")
         self.assertEqual(result.returncode, 2, result.stderr)
         self.assertIn("closed.ptx: error: cannot be read: permission denied\n", result.stderr)
         self.assertIn("good.ptx: PTX", result.stdout)
-        os.chmod(self.root, 0o755)
+
+    def test_what_cannot_be_looked_at_in_a_folder_is_2(self):
+        # Each folder lacks one right; each time there is code in it that nobody may pass over.
+        def told(path, words, command="inspect"):
+            result = self.run_without_rights(command, "d")
+            self.assertEqual((result.returncode, result.stderr), (2, f"{path}: error: cannot be read: {words}\n"))
+            if command == "inspect":
+                self.assertIn("d/good.ptx: PTX", result.stdout)
+
+        self.write("d/good.ptx", PTX)
+        self.write("d/closed/x.ptx", PTX)
+        try:
+            os.chmod(self.root / "d/closed", 0o444)  # its names can be read, and nothing behind them
+            told("d/closed/x.ptx", "permission denied")
+            told("d/closed/x.ptx", "permission denied", "audit")
+            os.chmod(self.root / "d/closed", 0o111)
+            told("d/closed", "permission denied")
+            os.rename(self.root / "d/closed", self.root / "closed")
+            os.chmod(self.root / "closed", 0)
+            os.symlink("../closed/x.ptx", self.root / "d/link")
+            told("d/link", "permission denied")
+        finally:
+            for folder in self.root.glob("**/closed"):
+                os.chmod(folder, 0o755)
+        # A path of 4096 bytes is one too many for Linux.
+        os.unlink(self.root / "d/link")
+        here = os.open(self.root / "d", os.O_PATH)
+        for depth in range(20):
+            os.mkdir("n" * 250, dir_fd=here)
+            here, above = os.open("n" * 250, os.O_PATH, dir_fd=here), here
+            os.close(above)
+        os.close(here)
+        try:
+            told("d/" + "/".join(["n" * 250] * 17), "file name too long")
+        finally:
+            subprocess.run(["rm", "-rf", self.root / "d"], check=True)
 
     def test_special_files(self):
         os.mkfifo(self.root / "fifo")
