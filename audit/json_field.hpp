@@ -93,8 +93,7 @@ class Field {
   template <typename Read>
   auto list(Read read) const {
     if (!value_.is_array()) fail("an array");
-    std::vector<decltype(read(*this))> out;
-    out.reserve(value_.size());
+    std::vector<decltype(read(*this))> out;  // grows: a million zeros must not cost what a million records would
     for (std::size_t i = 0; i < value_.size(); ++i)
       out.push_back(read(Field(value_[i], fmt::format("{}[{}]", where_, i))));
     return out;

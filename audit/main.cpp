@@ -29,8 +29,8 @@
 #include "package.hpp"
 #include "report.hpp"
 #include "rule.hpp"
-#include "runtime_report.hpp"
 #include "runtime_static/link_kit.hpp"
+#include "saved_document.hpp"
 
 namespace cudeploy {
 namespace {
@@ -148,105 +148,6 @@ class ProgressLine {
   bool shown_ = false;
 };
 
-// ---- documents of ours in place of files ---------------------------------------------------------------------
-
-struct DocumentKind {
-  std::string_view schema, what, how;
-  std::uint64_t largest;  ///< bytes
-};
-constexpr DocumentKind saved_inspect_record{"cudeploy/inspect/", "an inspect record",
-                                            "cudeploy inspect --format json PATH > FILE", std::uint64_t{1} << 30};
-constexpr DocumentKind runtime_report{"cudeploy/runtime-report/", "the report of a process",
-                                      "CUDEPLOY_REPORT=FILE PROGRAM", std::uint64_t{64} << 20};
-
-/// How a text begins that an editor or a shell has turned into other letters. As it stands it would be a plain file,
-/// and a plain file is clean.
-struct OtherLetters {
-  std::string_view mark, what;
-};
-using namespace std::string_view_literals;
-constexpr std::array other_letters = {
-    OtherLetters{"\xef\xbb\xbf{"sv, "begins with a byte order mark"},
-    OtherLetters{"\xff\xfe"sv, "begins with a byte order mark"},
-    OtherLetters{"\xfe\xff"sv, "begins with a byte order mark"},
-    OtherLetters{"\0\0\xfe\xff"sv, "begins with a byte order mark"},
-    OtherLetters{"{\0"sv, "has letters of 16 or 32 bits"},
-    OtherLetters{"\0{"sv, "has letters of 16 or 32 bits"},
-    OtherLetters{"\0\0\0{"sv, "has letters of 16 or 32 bits"},
-};
-
-/// Whether the beginning of a text names the schema, in letters of 8, 16 or 32 bits.
-bool names_schema(const Bytes& bytes, std::string_view schema) {
-  std::string letters;
-  for (const std::byte byte : bytes.copy({0, 4096}))
-    if (byte != std::byte{0}) letters += static_cast<char>(byte);
-  return letters.find(schema) != letters.npos;
-}
-
-/// The first byte that is not blank; editors and scripts leave any number of empty lines in front.
-std::optional<std::byte> first_letter(const Bytes& bytes) {
-  constexpr std::uint64_t block = 4096;
-  for (std::uint64_t at = 0; at < bytes.size(); at += block)
-    for (const std::byte byte : bytes.copy({at, block}))
-      if (byte != std::byte{' '} && (byte < std::byte{9} || byte > std::byte{13})) return byte;
-  return std::nullopt;
-}
-
-/// Whether a JSON document follows the schema; one that breaks off is taken by its words. Of the document nothing is
-/// kept: it may be somebody else's, and of any size.
-bool is_document(std::string_view text, std::string_view schema) {
-  using Json = nlohmann::ordered_json;
-  const Json top = Json::parse(
-      text,
-      [](int depth, Json::parse_event_t event, Json& part) {
-        return depth == 0 || (depth == 1 && (event != Json::parse_event_t::key || part == "schema"));
-      },
-      false);
-  if (top.is_discarded()) {
-    std::string escaped;
-    for (const char letter : schema) escaped += letter == '/' ? std::string("\\/") : std::string(1, letter);
-    return text.find(schema) != text.npos || text.find(escaped) != text.npos;
-  }
-  const auto found_schema = top.find("schema");
-  return found_schema != top.end() && found_schema->is_string() &&
-         found_schema->get_ref<const std::string&>().starts_with(schema);
-}
-
-/// A document of ours is told by its content: JSON with our schema. Null for any other file.
-std::optional<nlohmann::ordered_json> saved_document(const std::string& path, const DocumentKind& kind) {
-  std::string why;
-  auto bytes = FileBytes::open(path, why);
-  if (bytes == nullptr || bytes->size() > kind.largest) return std::nullopt;  // reading it will tell
-  const std::vector<std::byte> head = bytes->copy({0, 4});
-  const std::string_view start(reinterpret_cast<const char*>(head.data()), head.size());
-  for (const auto& [mark, what] : other_letters)
-    if (start.starts_with(mark) && names_schema(*bytes, kind.schema))
-      throw Failure(
-          fmt::format("{}: error: is meant to be {}, but {}: expected UTF-8 without a byte order mark\n"
-                      "hint: let cudeploy write the file: {}",
-                      printable(path), kind.what, what, kind.how));
-  if (first_letter(*bytes) != std::byte{'{'}) return std::nullopt;
-  std::vector<std::byte> content = bytes->copy({0, bytes->size()});
-  std::string_view text(reinterpret_cast<const char*>(content.data()), content.size());
-  if (!is_document(text, kind.schema)) return std::nullopt;
-  auto value = nlohmann::ordered_json::parse(text, nullptr, false);
-  if (value.is_discarded())
-    throw Failure(fmt::format("{}: error: is meant to be {}, but is no whole JSON document\nhint: write it again: {}",
-                              printable(path), kind.what, kind.how));
-  return value;
-}
-
-/// Runs what reads the document; where it is not as its schema has it, the field is named.
-template <typename Read>
-auto read_document(const std::string& path, const DocumentKind& kind, Read read) {
-  try {
-    return read();
-  } catch (const std::exception& error) {
-    throw Failure(fmt::format("{}: error: {}\nhint: write it again with this version of cudeploy: {}", printable(path),
-                              printable(error.what()), kind.how));
-  }
-}
-
 // ---- inspect ------------------------------------------------------------------------------------------------
 
 WorkerLimits worker_limits(const ReadOptions& options, ProgressLine& line) {
@@ -277,13 +178,10 @@ int tell_unreadable(const InspectRecord& record) {
   return code;
 }
 
-std::string report_text(const std::string& path, const nlohmann::ordered_json& report, const std::string& format) {
-  if (format == "json")
-    throw Failure(
-        fmt::format("{}: error: is the report of a process, and JSON already\n"
-                    "hint: take the file as it is; inspect shows it as text",
-                    printable(path)));
-  return read_document(path, runtime_report, [&] { return runtime_report_text(path, report); });
+/// Documents in place of files, in the order of the paths.
+std::vector<SavedDocument> saved_documents(const std::vector<std::string>& paths, bool records) {
+  ProgressLine line;
+  return read_saved_documents(paths, records, worker_limits(ReadOptions(), line));
 }
 
 int inspect(const InspectArguments& arguments) {
@@ -293,14 +191,20 @@ int inspect(const InspectArguments& arguments) {
   int code = clean;
   std::string text;
   std::vector<std::string> to_read;
-  for (const std::string& path : arguments.paths) {
-    try {
-      if (const auto report = saved_document(path, runtime_report))
-        text += report_text(path, *report, arguments.format);
-      else
-        to_read.push_back(path);
-    } catch (const Failure& failure) {
-      fmt::print(stderr, "{}\n", failure.what());
+  const std::vector<SavedDocument> documents = saved_documents(arguments.paths, false);
+  for (std::size_t i = 0; i < documents.size(); ++i) {
+    const std::string& path = arguments.paths[i];
+    if (documents[i].kind == SavedDocument::Kind::none) {
+      to_read.push_back(path);
+    } else if (documents[i].kind == SavedDocument::Kind::report && arguments.format != "json") {
+      text += documents[i].text;
+    } else {
+      fmt::print(stderr, "{}\n",
+                 documents[i].kind == SavedDocument::Kind::damaged
+                     ? documents[i].text
+                     : printable(path) +
+                           ": error: is the report of a process, and JSON already\n"
+                           "hint: take the file as it is; inspect shows it as text");
       code = failed;
     }
   }
@@ -316,13 +220,6 @@ int inspect(const InspectArguments& arguments) {
 }
 
 // ---- audit --------------------------------------------------------------------------------------------------
-
-/// A saved inspect record in place of files. Null for any other file.
-std::optional<InspectRecord> saved_record(const std::string& path) {
-  const auto document = saved_document(path, saved_inspect_record);
-  if (!document) return std::nullopt;
-  return read_document(path, saved_inspect_record, [&] { return inspect_record_from_json(*document); });
-}
 
 /// A record of headers alone cannot tell which kernels are exported; the user hears that a rule was left out.
 void tell_unnamed_kernels(const std::string& path, const InspectRecord& record) {
@@ -441,21 +338,22 @@ int audit(const AuditArguments& arguments) {
   int code = clean;
   InspectRecord record;
   std::vector<std::string> to_read;
-  for (const std::string& path : arguments.paths) {
-    try {
-      if (auto saved = saved_record(path)) {
-        tell_unnamed_kernels(path, *saved);
-        code = std::max(code, merge(record, std::move(*saved)));
-      } else if (saved_document(path, runtime_report)) {
-        throw Failure(
-            fmt::format("{}: error: expected files to judge or a saved inspect record, found the report of a process\n"
-                        "hint: cudeploy inspect shows it; audit judges the program and its libraries themselves",
-                        printable(path)));
-      } else {
-        to_read.push_back(path);
-      }
-    } catch (const Failure& failure) {
-      fmt::print(stderr, "{}\n", failure.what());
+  std::vector<SavedDocument> documents = saved_documents(arguments.paths, true);
+  for (std::size_t i = 0; i < documents.size(); ++i) {
+    const std::string& path = arguments.paths[i];
+    if (documents[i].kind == SavedDocument::Kind::none) {
+      to_read.push_back(path);
+    } else if (documents[i].kind == SavedDocument::Kind::record) {
+      tell_unnamed_kernels(path, documents[i].record);
+      code = std::max(code, merge(record, std::move(documents[i].record)));
+    } else {
+      fmt::print(stderr, "{}\n",
+                 documents[i].kind == SavedDocument::Kind::damaged
+                     ? documents[i].text
+                     : printable(path) +
+                           ": error: expected files to judge or a saved inspect record, found the report "
+                           "of a process\nhint: cudeploy inspect shows it; audit judges the program and "
+                           "its libraries themselves");
       code = failed;
     }
   }

@@ -71,12 +71,24 @@ void fields(Codec& codec, T& record) {
         unreadable);
 }
 
+template <typename Codec, Is<BundleRecord> T>
+void fields(Codec& codec, T& record) {
+  auto& [kind, name, files, links, loader_folders] = record;
+  codec(kind, name, files, links, loader_folders);
+}
+template <typename Codec, Is<InspectRecord> T>
+void fields(Codec& codec, T& record) {
+  auto& [files, bundles] = record;
+  codec(files, bundles);
+}
+
 /// The last value of each enumeration.
 constexpr Format last_of(Format) { return Format::other; }
 constexpr ImageKind last_of(ImageKind) { return ImageKind::other; }
 constexpr Compression last_of(Compression) { return Compression::unknown; }
 constexpr RuntimeCopyKind last_of(RuntimeCopyKind) { return RuntimeCopyKind::stand_in; }
 constexpr Vendor::Role last_of(Vendor::Role) { return Vendor::Role::driver_stub; }
+constexpr BundleRecord::Kind last_of(BundleRecord::Kind) { return BundleRecord::Kind::package; }
 
 class Encoder {
  public:
@@ -112,6 +124,14 @@ class Encoder {
   void put(const std::vector<T>& list) {
     put(std::uint64_t{list.size()});
     for (const T& value : list) put(value);
+  }
+  template <typename T>
+  void put(const std::map<std::string, T>& members) {
+    put(std::uint64_t{members.size()});
+    for (const auto& [name, value] : members) {
+      put(name);
+      put(value);
+    }
   }
   void raw(const void* data, std::size_t size) {
     if (size > bytes_.size() - used_) bytes_.resize(std::max(2 * bytes_.size(), used_ + size));
@@ -170,6 +190,14 @@ class Decoder {
     list.reserve(std::min<std::uint64_t>(all, left_.size() / sizeof(T)));
     for (std::uint64_t i = 0; i < all; ++i) get(list.emplace_back());
   }
+  template <typename T>
+  void get(std::map<std::string, T>& members) {
+    for (std::uint64_t left = count(); left > 0; --left) {
+      std::string name;
+      get(name);
+      get(members[std::move(name)]);
+    }
+  }
   std::size_t count() {
     std::uint64_t number = 0;
     raw(&number, sizeof number);
@@ -185,20 +213,28 @@ class Decoder {
   std::span<const std::uint8_t> left_;
 };
 
-}  // namespace
-
-std::vector<std::uint8_t> encode(const std::vector<FileRecord>& files) {
+template <typename T>
+std::vector<std::uint8_t> encoded(const T& value) {
   Encoder encoder;
-  encoder(files);
+  encoder(value);
   return std::move(encoder).bytes();
 }
 
-std::vector<FileRecord> decode(std::span<const std::uint8_t> bytes) {
+template <typename T>
+T decoded(std::span<const std::uint8_t> bytes) {
   Decoder decoder(bytes);
-  std::vector<FileRecord> files;
-  decoder(files);
+  T value;
+  decoder(value);
   if (!decoder.at_end()) throw std::runtime_error("bytes are left over");
-  return files;
+  return value;
 }
+
+}  // namespace
+
+std::vector<std::uint8_t> encode(const std::vector<FileRecord>& files) { return encoded(files); }
+std::vector<std::uint8_t> encode(const InspectRecord& record) { return encoded(record); }
+
+std::vector<FileRecord> decode(std::span<const std::uint8_t> bytes) { return decoded<std::vector<FileRecord>>(bytes); }
+InspectRecord decode_inspect_record(std::span<const std::uint8_t> bytes) { return decoded<InspectRecord>(bytes); }
 
 }  // namespace cudeploy

@@ -13,8 +13,10 @@ namespace cudeploy {
 
 /// Every field of every record, lists with their length, in the order of their declaration.
 std::vector<std::uint8_t> encode(const std::vector<FileRecord>& files);
+std::vector<std::uint8_t> encode(const InspectRecord& record);
 
 /// Throws std::runtime_error where bytes are missing, left over or no value of their type.
 std::vector<FileRecord> decode(std::span<const std::uint8_t> bytes);
+InspectRecord decode_inspect_record(std::span<const std::uint8_t> bytes);
 
 }  // namespace cudeploy

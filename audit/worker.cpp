@@ -22,8 +22,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <clocale>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <exception>
 #include <new>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -53,6 +55,7 @@ enum class Frame : char {
   records = 'R',         // [record...]
   link = 'L',            // [path, target]
   loader_folders = 'C',  // [path, [folder...]]
+  answer = 'W',          // the bytes as they are
   alive = 'A',
   memory = 'M',  // the worker ran out of memory and ends
   failed = 'F',  // [message]; the worker ends
@@ -114,6 +117,9 @@ class SocketSink final : public Sink {
   void loader_folders(const std::string& path, const std::vector<std::string>& folders) override {
     send(Frame::loader_folders, Json::array({path, folders}));
   }
+  void answer(const std::vector<std::uint8_t>& bytes) override {
+    if (!send_frame(worker_socket, Frame::answer, bytes)) _exit(0);
+  }
   void alive() override { send(Frame::alive); }
 
   void send(Frame frame, const Json& content = nullptr) {
@@ -126,6 +132,22 @@ void limit(int resource, rlim_t value) {
   if (getrlimit(static_cast<__rlimit_resource_t>(resource), &now) != 0) return;
   now.rlim_cur = std::min(value, now.rlim_max);
   setrlimit(static_cast<__rlimit_resource_t>(resource), &now);
+}
+
+/// A library that frees a tree may need memory to do so, where it promised not to throw: that is want of memory too,
+/// and no crash. Nothing is asked for here.
+[[noreturn]] void end_for_want_of_memory() {
+  try {
+    if (const std::exception_ptr thrown = std::current_exception()) std::rethrow_exception(thrown);
+  } catch (const std::bad_alloc&) {
+    constexpr std::uint8_t null = 0xf6;  // in CBOR
+    const Header header{sizeof null, Frame::memory};
+    send_all(worker_socket, &header, sizeof header);
+    send_all(worker_socket, &null, sizeof null);
+    _exit(0);
+  } catch (...) {
+  }
+  std::abort();
 }
 
 /// After fork: nothing of the parent's is left but its memory.
@@ -147,6 +169,7 @@ void become_worker(int socket, pid_t parent, const WorkerLimits& limits) {
 
   limit(RLIMIT_CORE, 0);
   if (!sanitized) limit(RLIMIT_DATA, limits.memory);
+  std::set_terminate(end_for_want_of_memory);
   // Names in packages are bytes; a library that wants them in the locale's encoding gets one that holds them all.
   std::setlocale(LC_CTYPE, "C.UTF-8");
 }
@@ -347,8 +370,9 @@ class Pool {
       std::span content(worker.received.data() + used + sizeof header, header.size);
       used += sizeof header + header.size;
       try {
-        bool understood = header.frame == Frame::records
-                              ? take(worker, decode(content))
+        bool understood = header.frame == Frame::records ? take(worker, decode(content))
+                          : header.frame == Frame::answer
+                              ? take(worker, content)
                               : understand(worker, header.frame, Json::from_cbor(content.begin(), content.end()));
         if (!understood) return false;
       } catch (const std::exception& error) {
@@ -365,6 +389,13 @@ class Pool {
     std::move(files.begin(), files.end(), std::back_inserter(readings_[*worker.task].files));
     if (worker.item) ++worker.age;
     worker.item.reset();
+    set_deadline(worker);
+    return true;
+  }
+
+  bool take(Worker& worker, std::span<const std::uint8_t> answer) {
+    if (!worker.task) return false;
+    readings_[*worker.task].answer.assign(answer.begin(), answer.end());
     set_deadline(worker);
     return true;
   }

@@ -36,6 +36,8 @@ class Sink {
   virtual void link(const std::string& path, const std::string& target) = 0;
   /// A file of a package that names folders for the loader's cache: its path as of a member, and the folders.
   virtual void loader_folders(const std::string& path, const std::vector<std::string>& folders) = 0;
+  /// What whoever gave the task wants to know of it, in a form that the two agree on.
+  virtual void answer(const std::vector<std::uint8_t>& bytes) = 0;
   /// Long work goes on (unpacking).
   virtual void alive() = 0;
 };
@@ -58,6 +60,7 @@ struct Reading {
   std::vector<FileRecord> files;             ///< in the order of the package
   std::map<std::string, std::string> links;  ///< path -> what the link says
   std::map<std::string, std::vector<std::string>> loader_folders;
+  std::vector<std::uint8_t> answer;
   bool package = false;
 };
 

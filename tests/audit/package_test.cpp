@@ -190,6 +190,7 @@ class Cutter : public Sink {
   }
   void link(const std::string& /*path*/, const std::string& /*target*/) override {}
   void loader_folders(const std::string& /*path*/, const std::vector<std::string>& /*folders*/) override {}
+  void answer(const std::vector<std::uint8_t>& /*bytes*/) override {}
   void alive() override {}
 
   InspectRecord found;

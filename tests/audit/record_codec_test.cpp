@@ -59,7 +59,22 @@ std::string text_of(const std::vector<FileRecord>& files) {
 TEST(RecordCodec, BringsBackWhatWasSent) {
   EXPECT_EQ(text_of(decode(encode(full()))), text_of(full()));
   EXPECT_EQ(decode(encode(full())).at(0).path, "a/b.so\xff") << "names are bytes";
-  EXPECT_TRUE(decode(encode({})).empty());
+  EXPECT_TRUE(decode(encode(std::vector<FileRecord>{})).empty());
+}
+
+TEST(RecordCodec, BringsBackAWholeRecord) {
+  InspectRecord record{
+      full(),
+      {{BundleRecord::Kind::package, "p\xff", {"p!/a", "p!/b"}, {{"p!/l", "a"}, {"p!/m", ""}}, {{"c", {"/x", ""}}}},
+       {}}};
+  const auto text = [](const InspectRecord& of) {
+    return to_json(of).dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  };
+  const auto bytes = encode(record);
+  EXPECT_EQ(text(decode_inspect_record(bytes)), text(record));
+  EXPECT_EQ(decode_inspect_record(bytes).bundles.at(0).name, "p\xff");
+  for (std::size_t size = 0; size < bytes.size(); ++size)
+    EXPECT_THROW(decode_inspect_record(std::span(bytes).first(size)), std::runtime_error) << size;
 }
 
 TEST(RecordCodec, RefusesWhatIsCutOrLeftOver) {

@@ -145,6 +145,14 @@ TEST(Worker, MemoryIsLimited) {
             "reader stopped: it needs more than 256 MiB of memory");
 }
 
+TEST(Worker, WantOfMemoryIsToldWhereNothingMayBeThrown) {
+  const auto in_noexcept = [](void (*work)()) noexcept { work(); };
+  EXPECT_EQ(death_of([&] { in_noexcept([] { throw std::bad_alloc(); }); }),
+            "reader stopped: it needs more than 1024 MiB of memory");
+  EXPECT_EQ(death_of([&] { in_noexcept([] { throw std::runtime_error("other"); }); }),
+            "reader died: signal 6 (aborted)");
+}
+
 TEST(Worker, WhatEarlierFilesLeftInTheHeapIsNotBlamedOnTheNext) {
 #if defined(__SANITIZE_ADDRESS__)
   GTEST_SKIP() << "not applicable: shadow memory counts as data, so there is no limit under AddressSanitizer";

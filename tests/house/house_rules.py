@@ -22,6 +22,7 @@ READING = [
     ["binary"],
     ["worker"],
     ["package"],
+    ["saved_document"],
 ]
 JUDGING = [
     ["json_field"],
@@ -32,6 +33,7 @@ JUDGING = [
     ["rule"],
     ["policy_file", "report"],
     ["new_project", "runtime_report"],
+    ["saved_document"],
 ]
 TOP = ["main"]
 # The one door to LIEF, whose interface changes with each release.

@@ -10,6 +10,7 @@ import keyword
 import lzma
 import os
 import pathlib
+import re
 import resource
 import shutil
 import signal
@@ -567,6 +568,28 @@ class SavedRecords(Cli):
         self.assertEqual(other.returncode, 2)
         self.assertIn("a.ptx: error: is in two of the inputs, with different content", other.stderr)
         self.assertIn("bad.fatbin: error: ", other.stdout)
+
+    def test_a_document_that_costs_too_much_is_an_error_of_its_own(self):
+        # A tree of zeros is ten times its text. Whoever has too little memory for it still gets the other files.
+        self.write("a.ptx", PTX)
+        zeros = b"0," * 6_000_000 + b"0]}"
+        self.write("record", b'{"schema":"cudeploy/inspect/1","files":[' + zeros)
+        self.write("report", b'{"schema":"cudeploy/runtime-report/1","files":[' + zeros)
+        limits = [(resource.RLIMIT_AS, 200 << 20), (resource.RLIMIT_DATA, 100 << 20), (resource.RLIMIT_AS, None)]
+        for command, document in [("audit", "record"), ("audit", "report"), ("inspect", "report")]:
+            for kind, limit in limits:
+                with self.subTest(f"{command} {document} {limit}"):
+                    result = self.run_it(command, document, "a.ptx", preexec_fn=limit and (
+                        lambda kind=kind, limit=limit: resource.setrlimit(kind, (limit, limit))))
+                    self.assertEqual(result.returncode, 2, result.stderr)
+                    self.assertIn("1 file ×" if command == "audit" else "a.ptx: PTX", result.stdout)
+                    words = ("cannot be read: reader stopped: it needs more than" if limit else
+                             "field files[0]: expected an object, found 0" if document == "record" else "field driver_version: ")
+                    self.assertRegex(result.stderr, rf"^{document}: error: {re.escape(words)}.*\nhint: .*\n$")
+        # Somebody else's is passed over, whatever its size, and costs little.
+        self.write("other", b'{"files":[' + zeros)
+        self.assertEqual(self.run_it("audit", "other", "a.ptx", preexec_fn=lambda: resource.setrlimit(
+            resource.RLIMIT_DATA, (32 << 20, 32 << 20))).returncode, 0)
 
     def test_text_that_is_no_utf8_is_the_same_in_record_and_file(self):
         self.write("a.ptx", PTX)
