@@ -46,8 +46,8 @@ constexpr std::uint64_t kFlagsSymbolic = 0x2;
 constexpr std::uint16_t kVersionBase = 0x1;
 constexpr std::uint16_t kVersionIndex = 0x7fff;  // what remains is "hidden"
 
-/// "a::b" -> "a", "", "b": the loader takes an empty element as the current folder. An empty path, which names no folder
-/// and yet switches others off, is one empty element: no other path is.
+/// "a::b" -> "a", "", "b": the loader takes an empty element as the current folder. An empty path, which names no
+/// folder and yet switches others off, is one empty element: no other path is.
 std::vector<std::string> split_path(const std::string& path) {
   std::vector<std::string> parts;
   std::size_t start = 0;
@@ -279,9 +279,16 @@ std::vector<DataPart> data_parts(const ElfLayout& layout) {
                                                                  : Holds::anything;
     parts.push_back({section.where, section.name, !section.is_writable(), holds});
   }
-  if (!layout.sections.empty()) return parts;
+  // Sections are for linkers. What is loaded is searched also where headers of sections are gone, few or wrong; what
+  // linkers leave between sections is too small for device code.
+  constexpr std::uint64_t least = 64;
+  Claims told_of;
+  for (const ElfSection& section : layout.sections)
+    if (section.flags & SHF_ALLOC) told_of.take(section.where);
   for (const ElfSegment& segment : layout.segments) {
-    if (segment.is_load()) parts.push_back({segment.where, std::nullopt, segment.holds_constants(), Holds::anything});
+    if (!segment.is_load()) continue;
+    for (const Extent& rest : told_of.take(segment.where))
+      if (rest.size >= least) parts.push_back({rest, std::nullopt, segment.holds_constants(), Holds::anything});
   }
   return parts;
 }

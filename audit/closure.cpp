@@ -183,7 +183,7 @@ std::vector<Distribution> distributions(const std::optional<std::string>& machin
 
 /// Those for which something of this machine in `root` is meant: a package is for its own.
 std::vector<Distribution> distributions_of(const std::string& root, const std::optional<std::string>& machine) {
-  const std::vector<Distribution> all = distributions(machine);
+  std::vector<Distribution> all = distributions(machine);
   if (root.find(".deb!") != root.npos) return {all[0]};
   if (root.find(".rpm!") != root.npos) return {all[1]};
   return all;

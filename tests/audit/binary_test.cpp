@@ -55,22 +55,56 @@ TEST_F(Binary, ReadsDeviceCodeWhereverItLies) {
   EXPECT_TRUE(read("lib.so").fat_binaries.empty());
 }
 
-TEST_F(Binary, ReadsDeviceCodeWithoutSectionHeaders) {
+// The loader needs no section headers, so neither does device code: all gone, all but the first, one not loaded, one
+// too short, all at another place.
+TEST_F(Binary, ReadsDeviceCodeThatNoSectionHeaderCovers) {
   write("data.s",
         ".section .nv_fatbin, \"a\", @progbits\n.balign 8\n.incbin \"add.fatbin\"\n"
+        ".section .ldata, \"aw\", @progbits\n.balign 8\n.incbin \"add.fatbin\"\n"
         ".section .note.GNU-stack, \"\", @progbits\n");
   run("gcc -shared -nostdlib data.s -o lib.so");
-  FileRecord before = read("lib.so");
-  std::string bytes = content("lib.so");
+  const FileRecord before = read("lib.so");
+  ASSERT_EQ(before.fat_binaries.size(), 2u);
+  const std::string whole = content("lib.so");
   Elf64_Ehdr header;
-  std::memcpy(&header, bytes.data(), sizeof header);
-  header.e_shoff = header.e_shnum = header.e_shstrndx = 0;
-  std::memcpy(bytes.data(), &header, sizeof header);
-  write("lib.so", bytes);
-  FileRecord after = read("lib.so");
-  ASSERT_EQ(after.fat_binaries.size(), 1u);
-  EXPECT_EQ(after.fat_binaries[0].offset, before.fat_binaries[0].offset);
-  EXPECT_EQ(after.fat_binaries[0].section, std::nullopt);
+  std::memcpy(&header, whole.data(), sizeof header);
+  std::vector<Elf64_Shdr> sections(header.e_shnum);
+  std::memcpy(sections.data(), whole.data() + header.e_shoff, header.e_shnum * sizeof(Elf64_Shdr));
+  const auto device_code = std::find_if(sections.begin(), sections.end(), [&](const Elf64_Shdr& section) {
+    return section.sh_offset == before.fat_binaries[0].offset;
+  });
+  ASSERT_NE(device_code, sections.end());
+
+  const auto expect_both = [&](const char* what, Elf64_Ehdr head, const Elf64_Shdr& changed) {
+    std::string bytes = whole;
+    std::memcpy(bytes.data(), &head, sizeof head);
+    std::memcpy(bytes.data() + header.e_shoff + (device_code - sections.begin()) * sizeof changed, &changed,
+                sizeof changed);
+    write("lib.so", bytes);
+    const FileRecord after = read("lib.so");
+    ASSERT_EQ(after.fat_binaries.size(), 2u) << what;
+    for (std::size_t i = 0; i < 2; ++i) {
+      EXPECT_EQ(after.fat_binaries[i].offset, before.fat_binaries[i].offset) << what;
+      EXPECT_EQ(after.fat_binaries[i].size, before.fat_binaries[i].size) << what;
+    }
+    EXPECT_EQ(after.fat_binaries[0].section, std::nullopt) << what;
+  };
+  Elf64_Ehdr head = header;
+  head.e_shoff = head.e_shnum = head.e_shstrndx = 0;
+  expect_both("no header", head, *device_code);
+  head = header;
+  head.e_shnum = 1;
+  expect_both("the first header", head, *device_code);
+  Elf64_Shdr changed = *device_code;
+  changed.sh_flags = 0;
+  expect_both("not loaded", header, changed);
+  changed = *device_code;
+  changed.sh_offset += 64;
+  changed.sh_size = 0;
+  expect_both("empty", header, changed);
+  changed = *device_code;
+  changed.sh_type = SHT_NOBITS;
+  expect_both("without bytes", header, changed);
 }
 
 TEST_F(Binary, ReadsNoByteTwice) {
