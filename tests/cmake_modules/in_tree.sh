@@ -10,18 +10,25 @@ mkdir -p "$work"
 
 must_pass configure "$here/in_tree" "$work/folder" -DCUDEPLOY_SOURCE="$CUDEPLOY_SOURCE"
 must_pass configure "$here/in_tree" "$work/fetched" -DCUDEPLOY_SOURCE="$CUDEPLOY_SOURCE" -DMETHOD=FetchContent
-# What the build assumes of a kit before it is written is what the kit says.
+# What the build assumes of a kit before it is written is what the kit says, word by word.
 archive=$(sed -n 's/.*"--cudart" "\{0,1\}\([^" ]*\).*/\1/p; s/.*--cudart \([^ ]*\) .*/\1/p' "$work/folder/build.ninja" | head -n 1)
 for anchor in exported hidden; do
-  must_pass "$CUDEPLOY_PREFIX/bin/cudeploy" link-kit --cudart "$archive" -o "$work/kit" --anchor $anchor
-  python3 - "$work/kit/link-kit.json" "$work/folder/build.ninja" << 'PYTHON' || exit 1
+  must_pass "$CUDEPLOY_PREFIX/bin/cudeploy" link-kit --cudart "$archive" -o "$work/kit" --sources "$CUDEPLOY_SOURCE/runtime_static" --anchor $anchor
+  python3 - "$work/kit" "$work/folder" $anchor << 'PYTHON' || exit 1
 import json, sys
-kit = json.load(open(sys.argv[1]))
-ninja = open(sys.argv[2]).read()
-for key in ("sources", "include_directories", "compile_options", "link_options", "libraries"):
-    for item in kit[key]:
-        if item.rsplit("/", 1)[-1] not in ninja:
-            sys.exit(f"{sys.argv[1]}: {key} has {item}, which the in-tree build (cmake_modules/unified_runtime.cmake) does not know")
+kit, build, anchor = sys.argv[1:]
+said = json.load(open(f"{kit}/link-kit.json"))
+words = set(open(f"{build}/build.ninja").read().split())
+here = f"{build}/cudeploy/cudeploy_runtime" + {"exported": "", "hidden": "_hidden"}[anchor]
+for key, begin in {"sources": "", "include_directories": "-I", "compile_options": "", "link_options": "", "libraries": ""}.items():
+    if not said[key]:
+        sys.exit(f"the kit has no {key}")
+    for item in said[key]:
+        word = begin + item.replace(kit, here)
+        if key == "libraries" and "/" not in item:
+            word = f"-l{item}"
+        if not words & {word, word.replace(f"{build}/", "")}:
+            sys.exit(f"the {anchor} kit: {key} has {item}, which the in-tree build (cmake_modules/unified_runtime.cmake) does not know")
 PYTHON
 done
 [ -n "${2:-}" ] || exit 0

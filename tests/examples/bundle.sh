@@ -8,7 +8,9 @@ mkdir -p "$work"
 # shellcheck source=tests/cmake_modules/expect.sh
 . "$here/../cmake_modules/expect.sh"
 
-must_pass configure "$CUDEPLOY_SOURCE/examples/$example" "$work/build" -DGPUS=90 -DCMAKE_BUILD_TYPE=Release
+# A copy: one of them is changed below.
+cp -R "$CUDEPLOY_SOURCE/examples/$example" "$work/source"
+must_pass configure "$work/source" "$work/build" -DGPUS=90 -DCMAKE_BUILD_TYPE=Release
 must_pass cmake --build "$work/build"
 output_has "Auditing $example"
 must_pass "$work/build/$example"
@@ -17,6 +19,7 @@ output_has 'audit passed'
 mkdir -p "$work/some where else"
 tar -xzf "$work/build/$example-1.0-Linux.tar.gz" -C "$work/some where else" --strip-components=1
 must_pass env -i "$work/some where else/bin/$example"
+cp "$log" "$work/said"
 content=$(cd "$work/some where else" && find . -type f | sort | tr '\n' ' ')
 
 case $example in
@@ -25,7 +28,7 @@ case $example in
     must_pass env CUDEPLOY_REPORT="$work/report.json" "$work/build/two_plugins"
     python3 -m json.tool "$work/report.json" > "$log"
     # The same sources without cudeploy: two states, and a bundle that is refused.
-    must_pass configure "$CUDEPLOY_SOURCE/examples/two_plugins" "$work/build" -DPLAIN=ON
+    must_pass configure "$work/source" "$work/build" -DPLAIN=ON
     must_pass cmake --build "$work/build"
     must_fail "$work/build/two_plugins"
     output_has 'two CUDA runtime states' 'error 52'
@@ -45,17 +48,30 @@ case $example in
     output_lacks libcudart libstdc++
     must_pass "$CUDEPLOY_PREFIX/bin/cudeploy" inspect --format json "$work/build/driver_direct"
     output_has '"kind": "ptx"' '"kind": "cubin"'
-    # A change of the device code reaches the program, and nothing else is compiled for it.
+    # A change of the device code reaches the program, and no other source is compiled for it; then there is nothing to do.
+    echo 'extern "C" __global__ void cube(float* numbers) { numbers[threadIdx.x] *= 3; }' >> "$work/source/square.cu"
     must_pass cmake --build "$work/build"
-    output_lacks 'Compiling device code'
+    output_has 'Compiling device code' 'Auditing'
+    output_lacks main.c
+    must_pass "$CUDEPLOY_PREFIX/bin/cudeploy" inspect --kernels "$work/build/driver_direct"
+    output_has square cube
+    must_pass cmake --build "$work/build"
+    output_lacks 'Compiling device code' Linking
     ;;
   separable_compilation)
-    output_lacks 'error'
+    # Without a GPU it says so, with one it computes; either way with one runtime, and with the code of the device link: one
+    # image, that for 90, with both kernels.
+    grep -Eq '^(no GPU to compute on|1000 values computed and checked)$' "$work/said" || { cat "$work/said"; exit 1; }
+    nm "$work/build/$example" > "$log"
+    output_has __cudaRegisterLinkedBinary
+    must_pass "$CUDEPLOY_PREFIX/bin/cudeploy" inspect --kernels "$work/build/$example"
+    output_has 'runtime unified' '.nv_fatbin: 1 fat binary, 1 image' 'sm_90' evaluate start
+    output_lacks private
     ;;
 esac
 
 # With cudeploy's build tree in the place of the installation.
-against_build_tree "$CUDEPLOY_SOURCE/examples/$example" "$work/build" -DPLAIN=OFF
+against_build_tree "$work/source" "$work/build" -DPLAIN=OFF
 must_pass "$work/build/$example"
 must_pass sh -c "cd '$work/build' && cpack -G TGZ"
 output_has 'audit passed'
