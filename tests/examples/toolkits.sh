@@ -115,18 +115,26 @@ fi
 # Compilers differ in what they write by default and in what they can be asked for.
 must_pass sh "$here/../cmake_modules/compression.sh" "$work/compression" all
 
-# Device code that is optimised across files at the device link, where the linker finds its compiler.
-lto=
-if [ -e "$root/nvvm/lib64/libnvvm.so" ]; then
-  must_pass configure "$CUDEPLOY_SOURCE/examples/separable_compilation" "$work/device_lto" -DGPUS="$gpus" \
-    -DCMAKE_BUILD_TYPE=Release -DCMAKE_INTERPROCEDURAL_OPTIMIZATION=ON
-  must_pass cmake --build "$work/device_lto" --verbose
-  output_has lto_80 -dlto 'audit --stage link'
-  must_pass "$work/device_lto/separable_compilation"
-  must_pass "$CUDEPLOY_PREFIX/bin/cudeploy" inspect "$work/device_lto/separable_compilation"
-  output_has unified
-  lto=', device LTO too'
+# Device code that is optimised across files at the device link. NVIDIA's packages for Python have the compiler for that where
+# their own linker does not look.
+CUDEPLOY_TOOLKIT=$root
+if [ ! -e "$root/nvvm/lib64/libnvvm.so" ]; then
+  CUDEPLOY_TOOLKIT=$work/with_libnvvm
+  mkdir -p "$CUDEPLOY_TOOLKIT/bin" "$CUDEPLOY_TOOLKIT/nvvm/lib64"
+  ln -s "$root/include" "$root/lib" "$CUDEPLOY_TOOLKIT"
+  ln -s "$root"/nvvm/* "$CUDEPLOY_TOOLKIT/nvvm"
+  ln -s "$root"/bin/* "$CUDEPLOY_TOOLKIT/bin"
+  cp --remove-destination "$root/bin/nvcc" "$CUDEPLOY_TOOLKIT/bin"
+  ln -s "$root"/lib/libnvvm.so.* "$CUDEPLOY_TOOLKIT/nvvm/lib64/libnvvm.so"
 fi
+must_pass configure "$CUDEPLOY_SOURCE/examples/separable_compilation" "$work/device_lto" -DGPUS="$gpus" \
+  -DCMAKE_BUILD_TYPE=Release -DCMAKE_INTERPROCEDURAL_OPTIMIZATION=ON
+must_pass cmake --build "$work/device_lto" --verbose
+output_has lto_80 -dlto 'audit --stage link'
+must_pass "$work/device_lto/separable_compilation"
+must_pass "$CUDEPLOY_PREFIX/bin/cudeploy" inspect "$work/device_lto/separable_compilation"
+output_has unified
+CUDEPLOY_TOOLKIT=$root
 # The oldest driver of the major runs machine code of this toolkit, but compiles no PTX of it, unless the toolkit is the
 # first one of its major; the audit finds the same.
 case $version in
@@ -158,4 +166,4 @@ case $version in 13.0) output_lacks ptx-needs-driver ;; *) output_has ptx-needs-
 
 # The folders of NVIDIA's Python packages are others in each major.
 must_pass sh "$here/../cmake_modules/rpath.sh" "$work/rpath"
-echo "covered: CUDA $version$lto"
+echo "covered: CUDA $version, device LTO too"
