@@ -3,7 +3,8 @@
 # wheels. They are large and not ours to hand on, so they are fetched when a test asks for one, once, into a
 # cache outside the tree.
 #
-#   sh tests/real_parts.sh PART      prints the folder of the part; 77 and a reason when it cannot be had
+#   sh tests/real_parts.sh PART      prints the folder of the part; 77 and a reason when it cannot be had: "real part not
+#                                    available: ..." where a download failed, "skipped: ..." where this machine lacks what downloads
 #   sh tests/real_parts.sh --list    the names
 #
 # Parts (each name says what lies in the folder):
@@ -38,6 +39,11 @@ cannot() {
   echo "real part not available: $*" >&2
   exit 77
 }
+# No download was tried, so none failed: with --all this is no excuse (tests/untried.py).
+lacks() {
+  echo "skipped: real parts are fetched with what is missing here: $*" >&2
+  exit 77
+}
 
 # python_packages DIR MACHINE REQUIREMENT... : unpacks packages of the Python index into DIR
 python_packages() {
@@ -48,7 +54,7 @@ python_packages() {
     *) platforms="--platform manylinux_2_28_$machine --platform manylinux_2_27_$machine --platform manylinux_2_25_$machine
       --platform manylinux_2_17_$machine --platform manylinux2014_$machine" ;;
   esac
-  python3 -m pip --version > /dev/null 2>&1 || cannot "python3 has no pip"
+  python3 -m pip --version > /dev/null 2>&1 || lacks "pip of python3"
   # shellcheck disable=SC2086
   PIP_ROOT_USER_ACTION=ignore python3 -m pip install --quiet --no-deps --only-binary :all: --python-version 3.11 \
     $platforms --target "$directory" "$@" >&2 || cannot "the Python index did not give: $*"
@@ -58,10 +64,10 @@ python_packages() {
 debian_packages() {
   directory=$1 suite=$2 components=$3
   shift 3
-  command -v apt-get > /dev/null || cannot "no apt-get here"
+  command -v apt-get > /dev/null || lacks "apt-get"
   found=$(debian_archive /etc/apt)
   mirror=${found%% *}
-  [ -n "$mirror" ] || cannot "no Debian archive in the machine's apt sources"
+  [ -n "$mirror" ] || lacks "a Debian archive in the machine's apt sources"
   apt=$cache/apt-$suite
   mkdir -p "$apt/lists/partial" "$apt/archives/partial" "$apt/debs"
   echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror $suite $components" > "$apt/sources.list"
@@ -113,7 +119,7 @@ make_part() {
     lief-headers-0.12)
       # The last release whose headers the Python index has. pip can only unpack what it also means to build: there is
       # nothing to build here, so its failure to is not looked at.
-      python3 -m pip --version > /dev/null 2>&1 || cannot "python3 has no pip"
+      python3 -m pip --version > /dev/null 2>&1 || lacks "pip of python3"
       mkdir "$2/pip"
       TMPDIR="$2/pip" python3 -m pip download --quiet --no-clean --no-deps --no-build-isolation --no-binary :all: \
         -d "$2/pip" 'lief==0.12.*' > /dev/null 2>&1 || true
@@ -134,7 +140,7 @@ for archive in sorted([*folder.glob("tcb-span-*.zip"), *folder.glob("leaf-*.zip"
 PYTHON
       rm -rf "$2/pip" ;;
     lief-*)
-      python3 -m pip --version > /dev/null 2>&1 || cannot "python3 has no pip"
+      python3 -m pip --version > /dev/null 2>&1 || lacks "pip of python3"
       PIP_ROOT_USER_ACTION=ignore python3 -m pip install --quiet --no-deps --only-binary :all: --target "$2" \
         "lief==${1#lief-}.*" >&2 || cannot "the Python index did not give lief" ;;
     cmake-*) python_packages "$2" x86_64 "cmake==${1#cmake-}.*" ;;
@@ -154,7 +160,7 @@ PYTHON
       requirement=$(python3 -c 'import json, sys
 for wheel in json.load(open(sys.argv[1]))["wheels"]:
     if wheel["file"] == sys.argv[2]: print(wheel["get"])' "$here/corpus/wheels.json" "$wheel")
-      [ -n "$requirement" ] || cannot "tests/corpus/wheels.json has no $wheel"
+      [ -n "$requirement" ] || { echo "real_parts.sh: tests/corpus/wheels.json has no $wheel" >&2; exit 2; }
       platform=${wheel##*-} platform=${platform%.whl} platform=${platform%%.*}
       case $platform in any) platform=manylinux_2_28_x86_64 ;; esac
       python3 -m pip download --quiet --no-deps --only-binary :all: --platform "$platform" --python-version 3.11 \

@@ -24,7 +24,7 @@ found=$(debian_archive /etc/apt)
 mirror=${found%% *}
 key=${found#"$mirror"}
 key=${key# }
-[ -n "$mirror" ] || cannot "real part not available: the apt sources of this machine name no archive of this system"
+[ -n "$mirror" ] || cannot "the apt sources of this machine name no archive of this system"
 
 rm -rf "$bare"
 mkdir -p "$bare" "$cache"

@@ -3,6 +3,7 @@ GoogleTest and unittest, and untried.py says what it makes of each: python3 untr
 The program has tests that skip with "not applicable", as SliceOfBuild.
 """
 
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -11,6 +12,7 @@ from pathlib import Path
 
 CTEST, GTEST = sys.argv[1:3]
 UNTRIED = Path(__file__).resolve().parents[1] / "untried.py"
+REAL_PARTS = UNTRIED.with_name("real_parts.sh")
 PYTHON_TEST = """
 import unittest
 class Case(unittest.TestCase):
@@ -85,6 +87,32 @@ class Untried(unittest.TestCase):
         code, lines = self.judge("--all")
         self.assertEqual(code, 0)
         self.assertEqual([line.rsplit(" (", 1)[0] for line in lines], sorted(reasons))
+
+    def fetch(self, part, python="exit 1"):
+        """Adds a test that wants a real part where python3 is this script and nothing else can download."""
+        tools = self.folder / "tools"
+        tools.mkdir(exist_ok=True)
+        for tool in ("awk", "dirname", "flock", "head", "mkdir", "mktemp", "rm", "sed", "sh"):
+            (tools / tool).unlink(missing_ok=True)
+            (tools / tool).symlink_to(shutil.which(tool))
+        (tools / "python3").write_text(f"#!/bin/sh\n{python}\n")
+        (tools / "python3").chmod(0o755)
+        self.shell(f"PATH='{tools}' CUDEPLOY_CACHE='{self.folder}/cache' sh '{REAL_PARTS}' {part}")
+
+    def test_a_download_that_failed_is_excused_and_no_other_reason_for_a_real_part(self):
+        why = "skipped: real parts are fetched with what is missing here: "
+        self.fetch("nvcc-13.0")
+        self.assert_gap(f"{why}pip of python3 (test0)")
+        self.tests.clear()
+        self.fetch("lief-1.0")
+        self.assert_gap(f"{why}pip of python3 (test0)")
+        self.tests.clear()
+        self.fetch("libcuda-535")
+        self.assert_gap(f"{why}apt-get (test0)")
+        self.tests.clear()
+        self.fetch("cudart-13.5", 'case "$*" in *--version*) ;; *) exit 1 ;; esac')
+        said = "real part not available: the Python index did not give: nvidia-cuda-runtime==13.5.* (test0)"
+        self.assertEqual(self.judge("--all"), (0, [said]))
 
     def test_unittest(self):
         self.python("no C compiler", "-v")
