@@ -33,13 +33,17 @@ With ``unified`` the host stubs of kernels are kept out of the dynamic symbol ta
 state would keep the last registration for both.
 
 The compiler's default is turned off (CUDA_RUNTIME_LIBRARY None), so that exactly one runtime is linked. Compiler, headers and
-runtime must be of one toolkit, else this stops with all paths. Targets that are linked together must agree: unified, shared
-and static do not mix, and the message names both; CUDA targets of the project that no function was called on are asked too,
-and ``CUDA::cudart`` beside another runtime is refused. A second call with the same values does nothing.
+runtime must be of one toolkit, else this stops with all paths. A second call with the same values does nothing.
 
-A static library hands its runtime on to what links it, also through install(EXPORT), by the names ``cudeploy::runtime``,
-``cudeploy::runtime_shared`` and ``cudeploy::runtime_static``: the package file of such a library says
-``find_dependency(cudeploy)``, and the runtime is then that of its user's toolkit.
+What is linked into one process, or put into one package as libraries and what they meet, must agree: unified, shared and static
+do not mix, and the message names both targets. Asked at the end of the project, also of targets that no function was called on:
+whatever holds CUDA code, its own or from static, object and interface libraries, has the runtime that the compiler
+links; one that is linked by name (``CUDA::cudart``, ``cudart``, the file) counts too. What CMake does not know, the audit of
+the bundle sees: libraries that are built elsewhere, plugins that are opened by name, link options.
+
+A static library hands its runtime on to what links it, an object library also to what takes its objects as sources. Through
+install(EXPORT) that goes by the names ``cudeploy::runtime``, ``cudeploy::runtime_shared`` and ``cudeploy::runtime_static``: the
+package file of such a library says ``find_dependency(cudeploy)``, and the runtime is then that of its user's toolkit.
 #]=======================================================================]
 include_guard(GLOBAL)
 include("${CMAKE_CURRENT_LIST_DIR}/nearest_word.cmake")
@@ -85,8 +89,7 @@ function(cudeploy_link_runtime target mode)
     endif()
   endif()
   if(mode STREQUAL "unified")
-    # Which of the two is up to the file that is linked: a static library hands this on, and one link takes only one.
-    set(libraries "$<IF:$<STREQUAL:$<TARGET_PROPERTY:CUDEPLOY_ANCHOR>,exported>,cudeploy::runtime,cudeploy::runtime_hidden>")
+    _cudeploy_runtime_libraries(libraries unified)
     set_target_properties("${target}" PROPERTIES CUDEPLOY_ANCHOR ${arg_ANCHOR})
     if(arg_ANCHOR STREQUAL "exported")
       cmake_language(EVAL CODE "cmake_language(DEFER CALL _cudeploy_fit_anchor [[${target}]])")
@@ -115,7 +118,7 @@ function(cudeploy_link_runtime target mode)
     get_property(include GLOBAL PROPERTY CUDEPLOY_CUDA_INCLUDE)
     set_property(TARGET "${target}" APPEND PROPERTY INCLUDE_DIRECTORIES "${include}")
     _cudeploy_add_toolkit_runtime(${mode})
-    set(libraries cudeploy::runtime_${mode})
+    _cudeploy_runtime_libraries(libraries ${mode})
     if(mode STREQUAL "shared")
       # CMake writes no search path for folders that the compiler searches by itself; the loader does not search them.
       get_property(library GLOBAL PROPERTY CUDEPLOY_CUDART_SHARED)
@@ -138,7 +141,18 @@ function(cudeploy_link_runtime target mode)
     list(TRANSFORM libraries REPLACE "^(.+)$" "$<LINK_ONLY:\\1>")
     set_property(TARGET "${target}" APPEND PROPERTY INTERFACE_LINK_LIBRARIES ${libraries})
   endif()
-  _cudeploy_watch_runtime_agreement("${target}")
+  set_property(GLOBAL PROPERTY _CUDEPLOY_TOLD TRUE)
+  _cudeploy_watch_runtime_agreement()
+endfunction()
+
+# What is linked for a runtime, by the names that exported libraries carry.
+function(_cudeploy_runtime_libraries result mode)
+  set(libraries cudeploy::runtime_${mode})
+  if(mode STREQUAL "unified")
+    # Which of the two is up to the file that is linked: a static library hands this on, and one link takes only one.
+    set(libraries "$<IF:$<STREQUAL:$<TARGET_PROPERTY:CUDEPLOY_ANCHOR>,exported>,cudeploy::runtime,cudeploy::runtime_hidden>")
+  endif()
+  set(${result} "${libraries}" PARENT_SCOPE)
 endfunction()
 
 # Asked at the end of the folder, since options may be set after the call. GNU ld takes no version script with names beside

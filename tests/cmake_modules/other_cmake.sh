@@ -14,6 +14,7 @@ case $(cmake --version | head -n 1) in
 esac
 sh "$here/properties.sh" "$work/properties" &&
   sh "$here/arguments.sh" "$work/arguments" &&
+  sh "$here/agreement.sh" "$work/agreement" &&
   sh "$here/in_tree.sh" "$work/in_tree" configure &&
   sh "$here/embed_fatbin.sh" "$work/embed_fatbin" &&
   sh "$here/../examples/one_program.sh" "$work/one_program" &&
