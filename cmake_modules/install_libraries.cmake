@@ -7,56 +7,63 @@ cmake_policy(VERSION 3.24...3.31)
 if(_cudeploy_searched)
   list(PREPEND _cudeploy_searched DIRECTORIES)
 endif()
-# A distribution keeps the toolkit where it keeps what every machine has.
-file(GET_RUNTIME_DEPENDENCIES LIBRARIES ${_cudeploy_targets}
-  RESOLVED_DEPENDENCIES_VAR _cudeploy_needed
-  PRE_EXCLUDE_REGEXES
-    "^libcuda\\.so(\\..*)?$" "^libcudadebugger\\.so" "^libnvidia-.*\\.so" "^libnvcuvid\\.so" "^libnvoptix\\.so"
-    "^(libc|libm|libdl|librt|libpthread|libutil|libresolv|libgcc_s|libstdc\\+\\+)\\.so(\\.|$)" "^ld-linux.*\\.so"
-  POST_INCLUDE_REGEXES "/${_cudeploy_nvidia}\\.so(\\.|$)"
-  POST_EXCLUDE_REGEXES "^/(usr/)?lib(32|64|x32)?/"
-  ${_cudeploy_searched})
-
-# The targets themselves are installed already, under whatever name one needs the other.
-set(_cudeploy_libraries "")
-foreach(_cudeploy_library IN LISTS _cudeploy_needed)
-  file(REAL_PATH "${_cudeploy_library}" _cudeploy_file)
-  if(NOT _cudeploy_file IN_LIST _cudeploy_targets)
-    list(APPEND _cudeploy_libraries "${_cudeploy_library}")
-  endif()
-endforeach()
-
-# What NVIDIA's libraries open by name whatever they do lies beside them; what it opens itself too.
-set(_cudeploy_from_nvidia "${_cudeploy_libraries}")
-list(FILTER _cudeploy_from_nvidia INCLUDE REGEX "/${_cudeploy_nvidia}\\.so(\\.[^/]*)?$")
+# By turns: what is needed, and what NVIDIA's libraries among it open by name whatever they do, which lies beside them and
+# has needs of its own.
+set(_cudeploy_opened "")
+set(_cudeploy_asked "")
 set(_cudeploy_roots "")
-set(_cudeploy_waiting "${_cudeploy_from_nvidia}")
-while(_cudeploy_waiting)
-  list(POP_FRONT _cudeploy_waiting _cudeploy_library)
-  cmake_path(GET _cudeploy_library PARENT_PATH _cudeploy_folder)
-  file(REAL_PATH "${_cudeploy_folder}" _cudeploy_root)
-  cmake_path(GET _cudeploy_root PARENT_PATH _cudeploy_root)
-  list(APPEND _cudeploy_roots "${_cudeploy_root}")
-  execute_process(COMMAND "${_cudeploy_command}" inspect --format json "${_cudeploy_library}"
-    OUTPUT_VARIABLE _cudeploy_record ERROR_VARIABLE _cudeploy_problem RESULT_VARIABLE _cudeploy_status)
-  if(NOT _cudeploy_status STREQUAL "0")
-    message(FATAL_ERROR "cudeploy_package: ${_cudeploy_library} could not be read (${_cudeploy_status})\n${_cudeploy_problem}")
-  endif()
-  string(JSON _cudeploy_opened ERROR_VARIABLE _cudeploy_none GET "${_cudeploy_record}" files 0 vendor opens)
-  set(_cudeploy_count 0)
-  if(NOT _cudeploy_none)
-    string(JSON _cudeploy_count LENGTH "${_cudeploy_opened}")
-  endif()
-  while(_cudeploy_count GREATER 0)
-    math(EXPR _cudeploy_count "${_cudeploy_count} - 1")
-    string(JSON _cudeploy_always GET "${_cudeploy_opened}" ${_cudeploy_count} always)
-    string(JSON _cudeploy_name GET "${_cudeploy_opened}" ${_cudeploy_count} name)
-    set(_cudeploy_companion "${_cudeploy_folder}/${_cudeploy_name}")
-    if(_cudeploy_always AND EXISTS "${_cudeploy_companion}" AND NOT _cudeploy_companion IN_LIST _cudeploy_libraries)
-      list(APPEND _cudeploy_libraries "${_cudeploy_companion}")
-      list(APPEND _cudeploy_waiting "${_cudeploy_companion}")
+set(_cudeploy_more TRUE)
+while(_cudeploy_more)
+  set(_cudeploy_more FALSE)
+  # A distribution keeps the toolkit where it keeps what every machine has.
+  file(GET_RUNTIME_DEPENDENCIES LIBRARIES ${_cudeploy_targets} ${_cudeploy_opened}
+    RESOLVED_DEPENDENCIES_VAR _cudeploy_needed
+    PRE_EXCLUDE_REGEXES
+      "^libcuda\\.so(\\..*)?$" "^libcudadebugger\\.so" "^libnvidia-.*\\.so" "^libnvcuvid\\.so" "^libnvoptix\\.so"
+      "^(libc|libm|libdl|librt|libpthread|libutil|libresolv|libgcc_s|libstdc\\+\\+)\\.so(\\.|$)" "^ld-linux.*\\.so"
+    POST_INCLUDE_REGEXES "/${_cudeploy_nvidia}\\.so(\\.|$)"
+    POST_EXCLUDE_REGEXES "^/(usr/)?lib(32|64|x32)?/"
+    ${_cudeploy_searched})
+  # The targets themselves are installed already, under whatever name one needs the other.
+  set(_cudeploy_libraries ${_cudeploy_opened})
+  foreach(_cudeploy_library IN LISTS _cudeploy_needed)
+    file(REAL_PATH "${_cudeploy_library}" _cudeploy_file)
+    if(NOT _cudeploy_file IN_LIST _cudeploy_targets)
+      list(APPEND _cudeploy_libraries "${_cudeploy_library}")
     endif()
-  endwhile()
+  endforeach()
+  list(REMOVE_DUPLICATES _cudeploy_libraries)
+
+  foreach(_cudeploy_library IN LISTS _cudeploy_libraries)
+    if(_cudeploy_library IN_LIST _cudeploy_asked OR NOT _cudeploy_library MATCHES "/${_cudeploy_nvidia}\\.so(\\.[^/]*)?$")
+      continue()
+    endif()
+    list(APPEND _cudeploy_asked "${_cudeploy_library}")
+    cmake_path(GET _cudeploy_library PARENT_PATH _cudeploy_folder)
+    file(REAL_PATH "${_cudeploy_folder}" _cudeploy_root)
+    cmake_path(GET _cudeploy_root PARENT_PATH _cudeploy_root)
+    list(APPEND _cudeploy_roots "${_cudeploy_root}")
+    execute_process(COMMAND "${_cudeploy_command}" inspect --format json "${_cudeploy_library}"
+      OUTPUT_VARIABLE _cudeploy_record ERROR_VARIABLE _cudeploy_problem RESULT_VARIABLE _cudeploy_status)
+    if(NOT _cudeploy_status STREQUAL "0")
+      message(FATAL_ERROR "cudeploy_package: ${_cudeploy_library} could not be read (${_cudeploy_status})\n${_cudeploy_problem}")
+    endif()
+    string(JSON _cudeploy_names ERROR_VARIABLE _cudeploy_none GET "${_cudeploy_record}" files 0 vendor opens)
+    set(_cudeploy_count 0)
+    if(NOT _cudeploy_none)
+      string(JSON _cudeploy_count LENGTH "${_cudeploy_names}")
+    endif()
+    while(_cudeploy_count GREATER 0)
+      math(EXPR _cudeploy_count "${_cudeploy_count} - 1")
+      string(JSON _cudeploy_always GET "${_cudeploy_names}" ${_cudeploy_count} always)
+      string(JSON _cudeploy_name GET "${_cudeploy_names}" ${_cudeploy_count} name)
+      set(_cudeploy_companion "${_cudeploy_folder}/${_cudeploy_name}")
+      if(_cudeploy_always AND EXISTS "${_cudeploy_companion}" AND NOT _cudeploy_companion IN_LIST _cudeploy_libraries)
+        list(APPEND _cudeploy_opened "${_cudeploy_companion}")
+        set(_cudeploy_more TRUE)
+      endif()
+    endwhile()
+  endforeach()
 endwhile()
 foreach(_cudeploy_folder IN ITEMS _cudeploy_library_folder _cudeploy_text_folder)
   cmake_path(ABSOLUTE_PATH ${_cudeploy_folder} BASE_DIRECTORY "${CMAKE_INSTALL_PREFIX}")

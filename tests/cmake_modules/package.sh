@@ -44,7 +44,11 @@ stand_in "$toolkit/lib" libnvrtc.so.13 libnvrtc-builtins.so.13.0
 stand_in "$toolkit/lib" libnvrtc-builtins.so.13.0
 stand_in "$toolkit/lib" libcudnn.so.9 libcudnn_graph.so
 stand_in "$toolkit/lib" libcudnn_graph.so.9 libcudnn_engines_precompiled.so
+# The last one has a need of its own.
 stand_in "$toolkit/lib" libcudnn_engines_precompiled.so.9
+echo 'int helper(void) { return 0; }' | cc -shared -fPIC -x c - -o "$toolkit/lib/libhelper.so" -Wl,-soname,libhelper.so
+cc -shared -fPIC "$work/stand_in.c" -o "$toolkit/lib/libcudnn_engines_precompiled.so.9" -Wl,--no-as-needed "$toolkit/lib/libhelper.so" \
+  "-Wl,-soname,libcudnn_engines_precompiled.so.9,--version-script=$work/node.map,-rpath,\$ORIGIN"
 cat > "$work/bundle/CMakeLists.txt" << 'LISTS'
 cmake_minimum_required(VERSION 3.24)
 project(bundle VERSION 1.0 LANGUAGES C)
@@ -71,7 +75,7 @@ output_lacks EULA lib/
 echo 'License Agreement of whoever has the folder above NVIDIA' > "$work/LICENSE"
 echo 'This needs a driver of NVIDIA.' > "$toolkit/LICENSE"
 echo 'License Agreement of somebody else' > "$toolkit/LICENSE.txt"
-# What they open by name comes from the folder that they come from, and what that opens too. Without the licence's text
+# What they open by name comes from the folder that they come from, and what that opens and needs too. Without the licence's text
 # this is said.
 must_pass configure "$work/bundle" "$work/build" $no_toolkit -DCPACK_STRIP_FILES=ON -DCMAKE_BUILD_TYPE=Debug \
   -DLIBRARIES="$toolkit/lib/libnvrtc.so.13;$toolkit/lib/libcudnn.so.9"
@@ -80,7 +84,7 @@ must_pass pack "$work/build" TGZ
 output_has 'audit passed' 'no licence text was found'
 unpack TGZ "$work/build/bundle-1.0-Linux.tar.gz" "$work/unlicensed"
 same 'libraries in the bundle' "$(find "$work/unlicensed" -name '*.so*' -printf '%f\n' | sort | tr '\n' ' ')" \
-  "libcudnn.so.9 libcudnn_engines_precompiled.so.9 libcudnn_graph.so.9 libnvrtc-builtins.so.13.0 libnvrtc.so.13 "
+  "libcudnn.so.9 libcudnn_engines_precompiled.so.9 libcudnn_graph.so.9 libhelper.so libnvrtc-builtins.so.13.0 libnvrtc.so.13 "
 same 'a licence' "$(find "$work/unlicensed" -name '*EULA*')" ''
 # The text that lies where NVIDIA's packages for Python have it, two folders above. Programs are stripped on demand, NVIDIA's
 # files stay as they are, and an RPM does not offer them to the whole system.
