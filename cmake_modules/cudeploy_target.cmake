@@ -16,8 +16,8 @@ It calls
 * :command:`cudeploy_device_code` with GPUS, PTX and DRIVER, where GPUS is given;
 * :command:`cudeploy_link_runtime` with RUNTIME (default: ``unified``);
 * :command:`cudeploy_rpath` with LAYOUT;
-* :command:`cudeploy_audit` with POLICY and AUDIT as the level, for what is linked (not for static and object libraries,
-  which are judged in the files that they end up in).
+* :command:`cudeploy_audit` with POLICY, DRIVER and AUDIT as the level, for what is linked. Static and object libraries are
+  judged in the files that they end up in: there POLICY and AUDIT are refused.
 
 A target of C or C++ alone needs no GPUS. A second call with the same values does nothing. What else these functions can do
 (DESTINATION, ANCHOR, LEVEL...) is had by calling them first: what this call says nothing about is then left as it is.
@@ -48,6 +48,17 @@ function(cudeploy_target target)
     _cudeploy_check_choice(cudeploy_target AUDIT "${arg_AUDIT}" error warn off)
   endif()
 
+  get_target_property(type "${target}" TYPE)
+  set(linked FALSE)
+  if(type MATCHES "^(EXECUTABLE|SHARED_LIBRARY|MODULE_LIBRARY)$")
+    set(linked TRUE)
+  endif()
+  foreach(keyword IN ITEMS POLICY AUDIT)
+    if(DEFINED arg_${keyword} AND NOT linked)
+      message(FATAL_ERROR "cudeploy_target: ${target}: ${keyword} for a ${type}, which is judged in the files that it ends up in\n"
+        "  hint: ${keyword} for what links ${target}")
+    endif()
+  endforeach()
   foreach(keyword IN ITEMS PTX DRIVER)
     set(${keyword}_words "")
     if(DEFINED arg_${keyword})
@@ -64,6 +75,9 @@ function(cudeploy_target target)
     cudeploy_device_code("${target}" GPUS ${arg_GPUS} ${PTX_words} ${DRIVER_words})
   elseif(DEFINED arg_PTX)
     message(FATAL_ERROR "cudeploy_target: ${target}: PTX without GPUS\n  hint: GPUS 80 90 120")
+  elseif(DEFINED arg_DRIVER AND NOT linked)
+    message(FATAL_ERROR "cudeploy_target: ${target}: DRIVER without GPUS decides nothing for a ${type}\n  hint: GPUS 80 90 120, or DRIVER \
+for what links ${target}")
   endif()
   if(NOT arg_RUNTIME STREQUAL "${runtime_before}")
     cudeploy_link_runtime("${target}" ${arg_RUNTIME})
@@ -76,12 +90,11 @@ function(cudeploy_target target)
     cudeploy_rpath("${target}")
   endif()
 
-  get_target_property(type "${target}" TYPE)
   get_target_property(audit_before "${target}" _CUDEPLOY_AUDIT)
   if(audit_before AND NOT DEFINED arg_AUDIT AND NOT DEFINED arg_POLICY AND NOT DEFINED arg_DRIVER)
     return()
   endif()
-  if(type MATCHES "^(EXECUTABLE|SHARED_LIBRARY|MODULE_LIBRARY)$")
+  if(linked)
     set(audit "")
     if(DEFINED arg_AUDIT)
       list(APPEND audit LEVEL ${arg_AUDIT})

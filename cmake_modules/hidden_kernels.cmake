@@ -4,9 +4,14 @@
 include_guard(GLOBAL)
 include("${CMAKE_CURRENT_LIST_DIR}/compiler_dry_run.cmake")
 
-# _cudeploy_hide_kernels(<target>): keeps kernel stubs out of the dynamic symbol table. Once per target.
+# _cudeploy_hide_kernels(<target>): keeps kernel stubs out of the dynamic symbol table. Once per target. The compiler is that of the
+# target's folder: the calling one may not have enabled CUDA.
 function(_cudeploy_hide_kernels target)
   get_property(done TARGET "${target}" PROPERTY _CUDEPLOY_KERNELS_HIDDEN)
+  get_target_property(folder "${target}" SOURCE_DIR)
+  foreach(variable IN ITEMS CMAKE_CUDA_COMPILER CMAKE_CUDA_COMPILER_ID CMAKE_CUDA_COMPILER_VERSION)
+    get_directory_property(${variable} DIRECTORY "${folder}" DEFINITION ${variable})
+  endforeach()
   if(done OR NOT CMAKE_CUDA_COMPILER_ID STREQUAL "NVIDIA")
     return()
   endif()

@@ -96,8 +96,19 @@ function(_cudeploy_refuse message word)
 endfunction()
 
 # _cudeploy_check_leftovers(<function> <prefix> <known keywords>...): after cmake_parse_arguments(<prefix> ...), refuses
-# what was not understood, keywords without a value, and misspelt keywords that a list before them took for its own.
+# what was not understood, empty arguments, keywords without a value, and misspelt keywords that a list before them took for its own.
 macro(_cudeploy_check_leftovers function prefix)
+  # Of the calling function. cmake_parse_arguments drops an empty value of a keyword that takes one, or not, by its age.
+  set(_cudeploy_word "")
+  set(_cudeploy_i 0)
+  while(_cudeploy_i LESS ARGC)
+    if("${ARGV${_cudeploy_i}}" STREQUAL "")
+      message(FATAL_ERROR "${function}: the argument behind \"${_cudeploy_word}\" is empty\n"
+        "  hint: a variable that is not set? Else leave ${_cudeploy_word} out")
+    endif()
+    set(_cudeploy_word "${ARGV${_cudeploy_i}}")
+    math(EXPR _cudeploy_i "${_cudeploy_i} + 1")
+  endwhile()
   foreach(_cudeploy_word IN LISTS ${prefix}_UNPARSED_ARGUMENTS)
     if(TARGET "${_cudeploy_word}")
       if("${function}" STREQUAL "cudeploy_package")

@@ -92,7 +92,7 @@ function(_cudeploy_add_toolkit_runtime kind)
 endfunction()
 
 # _cudeploy_check_one_toolkit(<library>...): asks each runtime library (static archive or shared) for its own version and
-# stops unless it is the headers' and the compiler's. Needs C++. Answers are kept in the cache.
+# stops unless it is the headers' and the compiler's. Needs C or C++. Answers are kept in the cache.
 function(_cudeploy_check_one_toolkit)
   get_property(include GLOBAL PROPERTY CUDEPLOY_CUDA_INCLUDE)
   file(STRINGS "${include}/cuda_runtime_api.h" line REGEX "^#define CUDART_VERSION +[0-9]+")
@@ -138,7 +138,7 @@ function(_cudeploy_library_version result library include)
   file(REAL_PATH "${library}" real)
   file(SIZE "${real}" size)
   file(TIMESTAMP "${real}" changed "%s" UTC)
-  string(MD5 key "${real} ${size} ${changed} ${include} ${CMAKE_CXX_COMPILER}")
+  string(MD5 key "${real} ${size} ${changed} ${include} ${CMAKE_C_COMPILER} ${CMAKE_CXX_COMPILER}")
   if(DEFINED _CUDEPLOY_LIBRARY_VERSION_${key})
     set(${result} "${_CUDEPLOY_LIBRARY_VERSION_${key}}" PARENT_SCOPE)
     return()
@@ -147,10 +147,17 @@ function(_cudeploy_library_version result library include)
     _cudeploy_version_by_names(version "${real}" "${include}")
   else()
     set(folder "${CMAKE_BINARY_DIR}/CMakeFiles/cudeploy/toolkit")
-    set(source "${folder}/version_${key}.cpp")
-    file(WRITE "${source}" "#include <cuda_runtime_api.h>\n#include <cstdio>\n"
-      "int main() {\n  int version = 0;\n  const int error = cudaRuntimeGetVersion(&version);\n"
-      "  if (error == cudaSuccess) std::printf(\"%d\", version);\n  return error;\n}\n")
+    if(CMAKE_CXX_COMPILER_LOADED)
+      set(source "${folder}/version_${key}.cpp")
+    elseif(CMAKE_C_COMPILER_LOADED)
+      set(source "${folder}/version_${key}.c")
+    else()
+      message(FATAL_ERROR "cudeploy: ${library}: neither C nor C++ is enabled here, to ask this CUDA runtime for its version\n"
+        "  hint: project(... LANGUAGES CXX CUDA)")
+    endif()
+    file(WRITE "${source}" "#include <cuda_runtime_api.h>\n#include <stdio.h>\n"
+      "int main(void) {\n  int version = 0;\n  const int error = cudaRuntimeGetVersion(&version);\n"
+      "  if (error == cudaSuccess) printf(\"%d\", version);\n  return error;\n}\n")
     set(system_libraries "")
     if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
       set(system_libraries pthread dl rt)

@@ -113,6 +113,23 @@ refused 'cudeploy_device_code(app)' 'GPUS is missing'
 refused 'cudeploy_device_code(app GPUS 80) && cudeploy_device_code(app GPUS 90)' 'called before with other values'
 refused 'cudeploy_link_runtime(app uniffied)' 'did you mean unified?'
 refused 'cudeploy_link_runtime(app RUNTIME shared)' 'takes no word RUNTIME'
+refused 'cudeploy_link_runtime(app)' 'app: which runtime?' 'hint: cudeploy_link_runtime(app unified), or shared, static, none'
+refused 'cudeploy_link_runtime(app ANCHOR hidden)' 'app: which runtime?'
+# What an unset variable leaves behind, in each function.
+refused 'cudeploy_target(app RUNTIME "")' 'cudeploy_target: the argument behind "RUNTIME" is empty' 'leave RUNTIME out'
+refused 'cudeploy_target(app GPUS "")' 'the argument behind "GPUS" is empty'
+refused 'cudeploy_target(app GPUS 80 "")' 'the argument behind "80" is empty'
+refused 'cudeploy_device_code(app GPUS 80 DRIVER "")' 'cudeploy_device_code: the argument behind "DRIVER" is empty'
+refused 'cudeploy_link_runtime(app "")' 'cudeploy_link_runtime: the argument behind "app" is empty'
+refused 'cudeploy_rpath(app DESTINATION "")' 'cudeploy_rpath: the argument behind "DESTINATION" is empty'
+refused 'cudeploy_audit(app POLICY "" GPUS 80)' 'cudeploy_audit: the argument behind "POLICY" is empty'
+refused 'cudeploy_embed_fatbin(app NAME k SOURCES "" GPUS 80)' 'cudeploy_embed_fatbin: the argument behind "SOURCES" is empty'
+refused 'cudeploy_package(TARGETS app GENERATORS "")' 'cudeploy_package: the argument behind "GENERATORS" is empty'
+# What would decide nothing is not taken without a word.
+refused 'cudeploy_target(plain POLICY no/such.toml)' 'plain: POLICY for a STATIC_LIBRARY' 'hint: POLICY for what links plain'
+refused 'cudeploy_target(plain GPUS 80 AUDIT warn)' 'plain: AUDIT for a STATIC_LIBRARY'
+refused 'cudeploy_target(plain DRIVER new)' 'plain: DRIVER without GPUS decides nothing'
+accepted 'cudeploy_target(plain GPUS 80 DRIVER 590.44.01)'
 refused 'cudeploy_link_runtime(app unified ANCOR hidden)' 'did you mean ANCHOR?'
 refused 'cudeploy_link_runtime(app static ANCHOR hidden)' 'only a unified copy has an anchor'
 refused 'cudeploy_link_runtime(app static) && cudeploy_link_runtime(app shared)' 'called before with other values'
@@ -224,4 +241,41 @@ refused 'cudeploy_link_runtime(app shared) && cudeploy_target(app RUNTIME unifie
 accepted 'foreach(i RANGE 1) && find_package(cudeploy 1.0 REQUIRED COMPONENTS audit runtime) &&
   cudeploy_target(app RUNTIME unified GPUS 80 90 PTX 80) && cudeploy_package(TARGETS app) && endforeach()'
 accepted 'cudeploy_target(app RUNTIME none)'
+
+# A project of C: the unified runtime is compiled with C++, which a function cannot enable; find_package can. The others need no C++.
+mkdir "$work/in_c"
+cat > "$work/in_c/CMakeLists.txt" << 'LISTS'
+cmake_minimum_required(VERSION 3.24)
+project(in_c LANGUAGES C)
+find_package(cudeploy 1.0 REQUIRED COMPONENTS ${COMPONENTS})
+file(WRITE "${CMAKE_BINARY_DIR}/main.c" "int main(void) { return 0; }\n")
+add_executable(app "${CMAKE_BINARY_DIR}/main.c")
+cudeploy_link_runtime(app ${MODE})
+LISTS
+in_c() {
+  configure "$work/in_c" "$work/in_c/$1" -DCOMPONENTS="$1" -DMODE="$2" -DCUDAToolkit_ROOT="$CUDEPLOY_TOOLKIT"
+}
+for mode in static shared; do must_pass in_c audit $mode; done
+must_fail in_c audit unified
+output_has 'app: the unified runtime is compiled with C++, which is not enabled here' 'hint: project(... LANGUAGES C CXX)'
+output_lacks CMAKE_CXX_COMPILE_OBJECT
+must_pass in_c runtime unified
+
+# The compiler of a target's folder hides its kernels, also where the folder that asks for it has none.
+mkdir -p "$work/top/below"
+cat > "$work/top/CMakeLists.txt" << 'LISTS'
+cmake_minimum_required(VERSION 3.24)
+project(top LANGUAGES CXX)
+find_package(cudeploy 1.0 REQUIRED COMPONENTS runtime)
+add_subdirectory(below)
+cudeploy_link_runtime(kernels unified)
+get_target_property(options kernels COMPILE_OPTIONS)
+get_target_property(visibility kernels CUDA_VISIBILITY_PRESET)
+message(STATUS "kernels: ${options} ${visibility}")
+LISTS
+# shellcheck disable=SC2016
+printf '%s\n' 'project(below LANGUAGES CUDA)' 'file(WRITE "${CMAKE_CURRENT_BINARY_DIR}/k.cu" "")' \
+  'add_library(kernels MODULE "${CMAKE_CURRENT_BINARY_DIR}/k.cu")' > "$work/top/below/CMakeLists.txt"
+must_pass configure "$work/top" "$work/top/build" -DCUDAToolkit_ROOT="$CUDEPLOY_TOOLKIT"
+grep -q 'kernels: .*-static-global-template-stub=true\|kernels: .* hidden' "$log" || { cat "$log"; echo "kernels are not hidden"; exit 1; }
 echo "arguments: all refused or accepted as said"
