@@ -17,8 +17,9 @@ A bundle that is audited before it exists, and again when it is finished.
   what lies in ``/lib`` and ``/usr/lib`` only NVIDIA's libraries go along: install() others, or name them in the policy's
   ``provided``.
   Where NVIDIA's libraries are among them, the toolkit's licence text goes along, and what they open by name whatever they
-  do (the builtins of libnvrtc, the parts of cuDNN), with its needs, from the folder that they come from. Targets with
-  different CUDA runtimes, of which one is a library, are an error.
+  do (the builtins of libnvrtc, the parts of cuDNN), with its needs, from the folder that they come from. A
+  libnvrtc without a search path of its own (13.0) finds them by that of a program with :command:`cudeploy_rpath`
+  OVERRIDABLE ``no``. Targets with different CUDA runtimes, of which one is a library, are an error.
   Default: nothing is installed here; the project's own install() rules decide.
 ``GENERATORS``
   Default: what CPACK_GENERATOR says, else ``TGZ``, and ``DEB`` where dpkg is there.

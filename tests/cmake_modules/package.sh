@@ -115,6 +115,42 @@ if [ -e "$work/build/bundle-1.0-Linux.rpm" ]; then
   output_lacks libnvrtc libcudnn
 fi
 
+# NVIDIA's own libnvrtc of some releases leads nobody to its builtins. With OVERRIDABLE no, the search path of the program does: the loader is asked
+# where they come from, and the compilation works.
+nvrtc=$(find -L "$CUDEPLOY_TOOLKIT/lib64" "$CUDEPLOY_TOOLKIT/lib" -maxdepth 1 -name 'libnvrtc.so.1*' 2> /dev/null | sort | tail -n 1)
+if [ -n "$nvrtc" ]; then
+  mkdir "$work/compiles"
+  cat > "$work/compiles/CMakeLists.txt" << 'LISTS'
+cmake_minimum_required(VERSION 3.24)
+project(compiles VERSION 1.0 LANGUAGES C)
+find_package(cudeploy 1.0 REQUIRED COMPONENTS audit)
+add_executable(app main.c)
+target_link_libraries(app PRIVATE "${NVRTC}")
+cudeploy_rpath(app OVERRIDABLE no)
+cudeploy_target(app RUNTIME none)
+cudeploy_package(TARGETS app)
+LISTS
+  cat > "$work/compiles/main.c" << 'MAIN'
+#include <stddef.h>
+int nvrtcCreateProgram(void**, const char*, const char*, int, const char* const*, const char* const*);
+int nvrtcCompileProgram(void*, int, const char* const*);
+int main(void) {
+  void* program = NULL;
+  return nvrtcCreateProgram(&program, "__global__ void k(int* p) { *p = 1; }", "k.cu", 0, NULL, NULL) ||
+         nvrtcCompileProgram(program, 0, NULL);
+}
+MAIN
+  must_pass configure "$work/compiles" "$work/compiles/build" -DNVRTC="$nvrtc"
+  must_pass cmake --build "$work/compiles/build"
+  must_pass cmake --install "$work/compiles/build" --prefix "$work/compiles/moved"
+  must_pass "$CUDEPLOY_PREFIX/bin/cudeploy" audit "$work/compiles/moved"
+  must_pass env -i LD_DEBUG=libs "$work/compiles/moved/bin/app"
+  output_has "calling init: $work/compiles/moved/bin/../lib/libnvrtc-builtins.so."
+  rm -rf "$work/compiles/moved"
+else
+  echo "not applicable: a compilation with libnvrtc, this toolkit has none"
+fi
+
 # The library of one component is what the program of another needs: installed together they are whole.
 mkdir "$work/components"
 cat > "$work/components/CMakeLists.txt" << 'LISTS'
