@@ -24,7 +24,7 @@ Which GPUs a target runs on, and what happens on the GPUs that come after it.
   holds the images of all GPUs, where nvcc can write it (13.4).
 
 A warning names each GPU of PTX that gets no machine code from GPUS, and says whether DRIVER can compile what this toolkit
-writes; another one, a DRIVER that runs nothing of this toolkit.
+writes; others, a DRIVER that runs nothing of this toolkit, and each GPU of GPUS that came after DRIVER.
 
 Kernels of one library must not be found by another one that has a kernel of the same name: a launch would end in the
 wrong library's CUDA runtime. So the host side of kernels is kept out of the dynamic symbol table, by the compiler's own

@@ -128,7 +128,41 @@ new as the toolkit compiles when the program is first started (JIT)\n  hint: ${j
   if(driver AND oldest AND driver VERSION_LESS oldest)
     message(WARNING "${function}: ${target}: DRIVER ${driver} runs nothing of CUDA ${version}, on no GPU: it needs ${oldest}\n"
       "  hint: DRIVER ${oldest}, or an older toolkit")
+  elseif(driver)
+    # No driver runs anything on a GPU that came after it.
+    set(unknown "")
+    set(needed "")
+    foreach(gpu IN LISTS gpus)
+      _cudeploy_first_driver(first "${gpu}")
+      if(first AND driver VERSION_LESS first)
+        list(APPEND unknown "${gpu} (${first} does)")
+        if(NOT needed OR first VERSION_GREATER needed)
+          set(needed ${first})
+        endif()
+      endif()
+    endforeach()
+    if(unknown)
+      list(JOIN unknown ", " unknown)
+      message(WARNING "${function}: ${target}: DRIVER ${driver} does not know the GPU ${unknown}: with it, nothing runs there\n"
+        "  hint: DRIVER ${needed}, or GPUS without it")
+    endif()
   endif()
+endfunction()
+
+# _cudeploy_first_driver(<result> <gpu>): the first driver that knows <gpu> (90, 90a, 100f), that of its first toolkit (release
+# notes, as in audit/gpu.cpp: a test compares); empty where every driver of today's toolkits does, or where it is not known.
+function(_cudeploy_first_driver result gpu)
+  string(REGEX REPLACE "[af]$" "" number "${gpu}")
+  if(number EQUAL 101)  # was called so before CUDA 13
+    set(number 110)
+  endif()
+  set(${result} "" PARENT_SCOPE)
+  foreach(row IN ITEMS 80=450.51.05 86=455.23 87=470.42.01 88=580.65.06 89=520.61.05 90=520.61.05 100=570.26 103=575.51.03
+                       107=615 110=570.26 120=570.26 121=575.51.03)
+    if(row MATCHES "^${number}=(.+)$")
+      set(${result} ${CMAKE_MATCH_1} PARENT_SCOPE)
+    endif()
+  endforeach()
 endfunction()
 
 # _cudeploy_runs_on(<result> <image> <gpu>): whether machine code for <image> (90, 90a, 100f) runs on <gpu> (a number). The same

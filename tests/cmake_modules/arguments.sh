@@ -109,6 +109,46 @@ found = dict(re.findall(r"\b(1[0-9]\.[0-9])=([0-9.]+)", open(sys.argv[2]).read()
 if found != expected or len(expected) < 10:
     sys.exit(f"drivers by toolkit: {sorted(set(found.items()) ^ set(expected.items()))}")
 PYTHON
+# Which driver is the first that knows a GPU: the audit's table, for each GPU that this toolkit knows; and with older toolkits, which
+# run on older drivers. Warned of below that driver, not from it on.
+cat > "$work/first_driver.cmake" << 'LISTS'
+include("${MODULES}/gpu_choice.cmake")
+foreach(gpu IN LISTS GPUS)
+  _cudeploy_first_driver(first ${gpu})
+  message("first ${gpu}=${first}")
+endforeach()
+foreach(asked IN ITEMS "12.9.41 120 535.54.03" "12.9.41 120 570.26" "11.8.89 90 450.80.02" "11.8.89 80 450.80.02" "11.8.89 90a 520.61.05"
+                       "13.5.37 107 580.65.06" "12.9.41 101f 535.54.03" "13.0.88 999 580.65.06")
+  string(REPLACE " " ";" asked "${asked}")
+  list(GET asked 0 CMAKE_CUDA_COMPILER_VERSION)
+  list(GET asked 1 gpu)
+  list(GET asked 2 driver)
+  message("asked ${asked}")
+  _cudeploy_warn_gpus(f t "${gpu}" "" "${driver}")
+endforeach()
+LISTS
+python3 - "$CUDEPLOY_SOURCE/audit/gpu.cpp" "$CUDEPLOY_PREFIX/share/cudeploy/cmake" "$work/first_driver.cmake" << 'PYTHON' || exit 1
+import re, subprocess, sys
+rows = re.findall(r'Gpu\{\{(\d+), (\d+)\}, "[^"]*", "[^"]*", \w+, \d+, "[^"]*", "([^"]*)"', open(sys.argv[1]).read())
+expected = {major + minor: driver for major, minor, driver in rows} | {"101": dict((a + b, d) for a, b, d in rows)["110"]}
+if len(expected) < 20:
+    sys.exit(f"GPUs of the audit: {expected}")
+output = subprocess.run(["cmake", f"-DMODULES={sys.argv[2]}", "-DGPUS=" + ";".join(expected), "-P", sys.argv[3]],
+                        stderr=subprocess.PIPE, text=True, check=True).stderr
+found = dict(re.findall(r"first (\d+)=(.*)", output))
+if found != expected:
+    sys.exit(f"first drivers of GPUs: {sorted(set(found.items()) ^ set(expected.items()))}")
+warned = {asked.strip(): re.sub(r"\s+", " ", text) for asked, text in
+          re.findall(r"asked (.*)\n((?:(?!asked).*\n)*)", output)}
+for asked in ("12.9.41;120;535.54.03", "11.8.89;90;450.80.02", "13.5.37;107;580.65.06", "12.9.41;101f;535.54.03"):
+    _, gpu, driver = asked.split(";")
+    first = expected[gpu.rstrip("af")]
+    if f"DRIVER {driver} does not know the GPU {gpu} ({first} does): with it, nothing runs there hint: DRIVER {first}" not in warned[asked]:
+        sys.exit(f"{asked}: {warned[asked]}")
+for asked in ("12.9.41;120;570.26", "11.8.89;80;450.80.02", "11.8.89;90a;520.61.05", "13.0.88;999;580.65.06"):
+    if "Warning" in warned[asked]:
+        sys.exit(f"{asked}: {warned[asked]}")
+PYTHON
 refused 'cudeploy_device_code(app)' 'GPUS is missing'
 refused 'cudeploy_device_code(app GPUS 80) && cudeploy_device_code(app GPUS 90)' 'called before with other values'
 refused 'cudeploy_link_runtime(app uniffied)' 'did you mean unified?'
