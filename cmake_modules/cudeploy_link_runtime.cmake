@@ -32,8 +32,9 @@ CUDA_RUNTIME_LIBRARY reaches only targets with CUDA sources.
 With ``unified`` the host stubs of kernels are kept out of the dynamic symbol table: where two objects export the same one, one
 state would keep the last registration for both.
 
-The compiler's default is turned off (CUDA_RUNTIME_LIBRARY None), so that exactly one runtime is linked. Compiler, headers and
-runtime must be of one toolkit, else this stops with all paths. A second call with the same values does nothing.
+The compiler's default is turned off (CUDA_RUNTIME_LIBRARY None), so that exactly one runtime is linked. Compiler, the
+programs that it calls (cudafe++, cicc, ptxas, fatbinary, nvlink), headers and runtime must be of one toolkit, major and minor, else
+this stops with all paths. A second call with the same values does nothing.
 
 What is linked into one process, or put into one package as libraries and what they meet, must agree: unified, shared and static
 do not mix, and the message names both targets. Asked at the end of the project, also of targets that no function was called on:

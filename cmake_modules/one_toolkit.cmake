@@ -92,7 +92,9 @@ function(_cudeploy_add_toolkit_runtime kind)
 endfunction()
 
 # _cudeploy_check_one_toolkit(<library>...): asks each runtime library (static archive or shared) for its own version and
-# stops unless it is the headers' and the compiler's. Needs C or C++. Answers are kept in the cache.
+# stops unless it is the headers' and the compiler's, and that of the programs which the compiler calls. Needs C or C++ for the
+# libraries. Answers are kept in the cache. NVIDIA's headers in crt/ carry no version: whether they belong to the
+# compiler is not known.
 function(_cudeploy_check_one_toolkit)
   get_property(include GLOBAL PROPERTY CUDEPLOY_CUDA_INCLUDE)
   file(STRINGS "${include}/cuda_runtime_api.h" line REGEX "^#define CUDART_VERSION +[0-9]+")
@@ -111,6 +113,16 @@ function(_cudeploy_check_one_toolkit)
     if(NOT compiler STREQUAL headers)
       set(differs TRUE)
     endif()
+    _cudeploy_compiler_programs(programs)
+    foreach(row IN LISTS programs)
+      string(REGEX MATCH "^(.*)\t(.*)\t(.*)$" row "${row}")
+      set(program "${CMAKE_MATCH_1}          ")
+      string(SUBSTRING "${program}" 0 9 program)
+      string(APPEND parts "\n  ${program} ${CMAKE_MATCH_2}  ${CMAKE_MATCH_3}")
+      if(NOT CMAKE_MATCH_2 STREQUAL compiler)
+        set(differs TRUE)
+      endif()
+    endforeach()
   endif()
   foreach(library IN LISTS ARGN)
     _cudeploy_library_version(version "${library}" "${include}")
@@ -123,8 +135,62 @@ function(_cudeploy_check_one_toolkit)
     message(FATAL_ERROR "cudeploy: ${ARGN}: compiler, headers and CUDA runtime are not of one toolkit [toolkit-mixed]\n"
       "${parts}\n"
       "  hint: take CUDA_cudart_static_LIBRARY and CUDA_cudart_LIBRARY out of the cache (or set them to the files of the "
-      "compiler's toolkit), and call find_package(cudeploy) before find_package(CUDAToolkit)")
+      "compiler's toolkit), call find_package(cudeploy) before find_package(CUDAToolkit), and install the parts of the toolkit in one "
+      "release: NVIDIA's Python packages do not pin each other")
   endif()
+endfunction()
+
+# The programs that nvcc calls, each as "name, release, path" with tabs between; those that cannot be found or do not answer are
+# left out. NVIDIA's Python packages of different releases lie in one folder, and a ptxas rejects the PTX of a newer cicc.
+function(_cudeploy_compiler_programs result)
+  get_property(rows GLOBAL PROPERTY "_CUDEPLOY_PROGRAMS ${CMAKE_CUDA_COMPILER}")
+  get_property(known GLOBAL PROPERTY "_CUDEPLOY_PROGRAMS ${CMAKE_CUDA_COMPILER}" SET)
+  if(NOT known)
+    execute_process(COMMAND "${CMAKE_CUDA_COMPILER}" --dryrun -c cudeploy_no_such_file.cu
+      OUTPUT_QUIET ERROR_VARIABLE dry_run RESULT_VARIABLE failed)
+    set(folders "")
+    foreach(variable IN ITEMS CICC_PATH PATH)  # as nvcc sets them
+      if(NOT failed AND dry_run MATCHES "\n#\\$ ${variable}=([^\n]*)")
+        string(REPLACE ":" ";" folder "${CMAKE_MATCH_1}")
+        list(APPEND folders ${folder})
+      endif()
+    endforeach()
+    set(rows "")
+    foreach(name IN ITEMS cudafe++ cicc ptxas fatbinary nvlink)
+      unset(program)
+      find_program(program NAMES ${name} PATHS ${folders} NO_DEFAULT_PATH NO_CACHE)
+      if(program)
+        _cudeploy_program_release(release ${name} "${program}")
+        if(release)
+          list(APPEND rows "${name}\t${release}\t${program}")
+        endif()
+      endif()
+    endforeach()
+    set_property(GLOBAL PROPERTY "_CUDEPLOY_PROGRAMS ${CMAKE_CUDA_COMPILER}" "${rows}")
+  endif()
+  set(${result} "${rows}" PARENT_SCOPE)
+endfunction()
+
+function(_cudeploy_program_release result name program)
+  file(REAL_PATH "${program}" real)
+  file(SIZE "${real}" size)
+  file(TIMESTAMP "${real}" changed "%s" UTC)
+  string(MD5 key "${real} ${size} ${changed}")
+  if(NOT DEFINED _CUDEPLOY_PROGRAM_RELEASE_${key})
+    set(arguments --version)
+    if(name STREQUAL "cicc")  # says it in the PTX that it writes
+      set(source "${CMAKE_BINARY_DIR}/CMakeFiles/cudeploy/toolkit/empty.ii")
+      file(WRITE "${source}" "")
+      set(arguments "${source}" -o -)
+    endif()
+    execute_process(COMMAND "${program}" ${arguments} OUTPUT_VARIABLE output ERROR_VARIABLE output)
+    set(release "")
+    if(output MATCHES "Cuda compilation tools, release ([0-9]+\\.[0-9]+)")
+      set(release "${CMAKE_MATCH_1}")
+    endif()
+    set(_CUDEPLOY_PROGRAM_RELEASE_${key} "${release}" CACHE INTERNAL "release of ${program}")
+  endif()
+  set(${result} "${_CUDEPLOY_PROGRAM_RELEASE_${key}}" PARENT_SCOPE)
 endfunction()
 
 function(_cudeploy_dotted_version result number)
