@@ -43,8 +43,9 @@ constexpr std::uint64_t longest_string = 4096;
 
 constexpr std::size_t block_size = 256u << 10;
 constexpr std::size_t near_size = 4096;
-/// Bytes that must be seen at once to tell a magic: those of the longer one, a cubin's.
+/// Bytes that must be seen at once to tell a magic: those of the longer ones, a cubin's and a PTX text's.
 constexpr std::size_t magic_size = 8;
+static_assert(ptx_begin.size() == magic_size);
 /// What a search needs to see at once, the end of the data aside, to go on from block to block.
 constexpr std::size_t least_block = 2 * longest_needle;
 static_assert(magic_size <= longest_needle);
@@ -158,7 +159,8 @@ template <typename Lanes>
     Lanes first, second;
     std::memcpy(&first, data + i, sizeof first);
     std::memcpy(&second, data + i + 1, sizeof second);
-    any |= ((first == 0x50) & (second == 0xED)) | ((first == 0x7f) & (second == 'E'));
+    any |=
+        ((first == 0x50) & (second == 0xED)) | ((first == 0x7f) & (second == 'E')) | ((first == '.') & (second == 'v'));
   }
   std::array<std::uint64_t, sizeof(Lanes) / 8> words;
   std::memcpy(words.data(), &any, sizeof any);
@@ -190,14 +192,17 @@ std::size_t skip(std::span<const std::byte> data) {
   return skip<Lanes>(data);
 }
 
-/// Position of the first magic that lies wholly in `data`, or its size.
-std::size_t find_magic(std::span<const std::byte> data, bool cubins) {
+bool is_ptx_begin(const std::byte* at) { return std::memcmp(at, ptx_begin.data(), ptx_begin.size()) == 0; }
+
+/// Position of the first magic that lies wholly in `data`, or its size; `bare`: also of what is in no container.
+std::size_t find_magic(std::span<const std::byte> data, bool bare) {
   if (data.size() < magic_size) return data.size();
   const std::size_t end = data.size() - magic_size + 1;
   for (std::size_t at = 0; at < end;) {
     at += skip(data.subspan(at));
     for (const std::size_t last = std::min(at + 64, end); at < last; ++at) {
-      if (is_container_magic(data.data() + at) || (cubins && is_cubin_magic(data.data() + at))) return at;
+      const std::byte* here = data.data() + at;
+      if (is_container_magic(here) || (bare && (is_cubin_magic(here) || is_ptx_begin(here)))) return at;
     }
   }
   return data.size();
@@ -242,7 +247,7 @@ class Reader {
   }
 
   std::vector<FatBinary> search(Extent where) {
-    std::uint64_t at = where.offset;
+    std::uint64_t at = where.offset, floor = at;  // what is below belongs to something
     for (bool more = true; at < where.end();) {
       at = next_magic(at, where.end(), true);
       if (at >= where.end()) break;
@@ -256,10 +261,14 @@ class Reader {
         end = accept_container(at, where.end());
         if (end != 0) at = read_container(at, where.end());
       } else {
-        end = accept_cubin(at, where.end());
+        end = window_.value<char>(at) == ptx_begin[0] ? accept_ptx(at, {floor, where.end() - floor})
+                                                      : accept_cubin(at, where.end());
         if (end != 0) at = end;
       }
-      if (end == 0) ++at;
+      if (end == 0)
+        ++at;
+      else
+        floor = at;
     }
     return std::move(out_);
   }
@@ -302,10 +311,10 @@ class Reader {
   }
 
   /// The next place at or after `at` where a magic stands, or `end`. What is passed over lies outside.
-  std::uint64_t next_magic(std::uint64_t at, std::uint64_t end, bool cubins) {
+  std::uint64_t next_magic(std::uint64_t at, std::uint64_t end, bool bare) {
     while (at < end) {
       const auto block = window_.block(at, end);
-      const std::size_t found = find_magic(block, cubins);
+      const std::size_t found = find_magic(block, bare);
       if (outside_) outside_(block.first(found), at);
       if (found != block.size()) return at + found;
       if (block.size() < least_block || at + block.size() == end) return end;
@@ -370,6 +379,20 @@ class Reader {
     ++images_;
     --wasted_;
     return at + out_.back().size;
+  }
+
+  /// Adds the PTX text whose first directive is at `at`; its end, or 0 when it is none.
+  std::uint64_t accept_ptx(std::uint64_t at, Extent where) {
+    constexpr std::uint64_t step = 256;  // bytes
+    std::uint64_t looked_at = 0;
+    const auto text = ptx_text_around(window_, at, where, looked_at);
+    if (!text) {
+      wasted_ += 1 + looked_at / step;
+      return 0;
+    }
+    out_.push_back(read_ptx(window_, *text, section_, options_, problems_));
+    ++images_;
+    return text->end();
   }
 
   /// Adds the container at `at`, whatever its state; where to go on.

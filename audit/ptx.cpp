@@ -10,6 +10,8 @@ namespace cudeploy {
 namespace {
 
 constexpr std::uint64_t longest_preamble = 64u << 10;
+/// Of a text in the data of a program: up to where its architecture must be told.
+constexpr std::uint64_t longest_head = 1024;
 
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\v' || c == '\f'; }
 
@@ -61,6 +63,13 @@ class Scanner {
     while (!line.empty() && is_space(line.front())) line.remove_prefix(1);
     while (!line.empty() && is_space(line.back())) line.remove_suffix(1);
     return line;
+  }
+
+  /// Whether nothing but blanks and comments is left.
+  bool at_end() {
+    while (skip_blank()) {
+    }
+    return at_ == text_.size();
   }
 
   /// The next name after blanks and comments; "" where something else stands.
@@ -250,6 +259,43 @@ bool looks_like_ptx(const Bytes& bytes, Extent where) {
   const auto start = bytes.copy({where.offset, std::min(where.size, longest_preamble)});
   std::string_view text(reinterpret_cast<const char*>(start.data()), start.size());
   return Scanner(text.substr(0, text.find('\0'))).first_directive() == ".version";
+}
+
+std::optional<Extent> ptx_text_around(const Bytes& bytes, std::uint64_t at, Extent where, std::uint64_t& looked_at) {
+  const auto text_of = [](const std::vector<std::byte>& data) {
+    return std::string_view(reinterpret_cast<const char*>(data.data()), data.size());
+  };
+  const auto is_text = [](char c) { return is_space(c) || (static_cast<unsigned char>(c) >= ' ' && c != 0x7f); };
+  const auto head = bytes.copy({at, std::min(where.end() - at, longest_head)});
+  looked_at += head.size();
+  std::string fault;
+  if (!read_ptx_facts(text_of(head), fault)) return {};
+
+  std::uint64_t end = at, opened = 0, closed = 0;
+  for (bool ends = false; !ends && end < where.end() && end - at <= largest_image;) {
+    const auto block = bytes.copy({end, std::min(where.end() - end, longest_preamble)});
+    if (block.empty()) break;
+    const std::string_view text = text_of(block).substr(0, text_of(block).find('\0'));
+    ends = text.size() != block.size();
+    end += text.size();
+    looked_at += text.size();
+    if (!std::ranges::all_of(text, is_text)) return {};
+    opened += static_cast<std::uint64_t>(std::ranges::count(text, '{'));
+    closed += static_cast<std::uint64_t>(std::ranges::count(text, '}'));
+  }
+  if (opened != closed || end - at > largest_image) return {};
+  const auto whole = bytes.copy({at, end - at});
+  const auto facts = read_ptx_facts(text_of(whole), fault);
+  const auto to_fill_in = [](const std::string& name) { return name.find('%') != std::string::npos; };
+  if (!facts || facts->kernels.empty() || std::ranges::any_of(facts->kernels, to_fill_in)) return {};
+
+  const std::uint64_t room = std::min(at - where.offset, longest_preamble);
+  const auto before = bytes.copy({at - room, room});
+  std::string_view comment = text_of(before);
+  const auto last = std::find_if_not(comment.rbegin(), comment.rend(), is_text);
+  comment.remove_prefix(static_cast<std::size_t>(comment.rend() - last));
+  if (!Scanner(comment).at_end()) return {};
+  return Extent{at - comment.size(), end - at + comment.size()};
 }
 
 FatBinary read_ptx(const Bytes& bytes, Extent where, const std::optional<std::string>& section,

@@ -199,7 +199,7 @@ def places(cudeploy, library_folder, table):
     for file, section in sorted(found.keys() | rows.keys()):
         expected, here = rows.get((file, section), (0, 0)), found.get((file, section), (0, 0))
         if expected != here:
-            wrong.append(f"{file} {section} {here[0]} {here[1]}: expected {expected[0]} containers and {expected[1]} loose cubins")
+            wrong.append(f"{file} {section} {here[0]} {here[1]}: expected {expected[0]} containers and {expected[1]} loose images")
     print(f"{bytes_seen} bytes of device code sections accounted for, device code in {len(found)} other places")
     return wrong
 
