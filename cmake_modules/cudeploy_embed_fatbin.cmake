@@ -19,17 +19,21 @@ The sources of <target> can then ``#include "<symbol>.h"``, which declares for C
   extern const size_t <symbol>_size;      /* bytes */
 
 ``NAME``
-  The symbol: a C identifier, of which a target may have several.
+  The symbol: a C identifier, of which a target may have several; no keyword, and no name of a header that the
+  compilers bring, which ``<symbol>.h`` would hide.
 ``SOURCES``
   CUDA files; several are compiled as one translation unit, in the given order, so that they make one fat binary.
 ``GPUS``, ``PTX``, ``DRIVER``
   As in :command:`cudeploy_device_code`.
 ``OPTIONS``
-  More options for nvcc, such as ``-std=c++17``. Include folders and definitions of <target> are passed on.
+  More options for nvcc, such as ``-std=c++17``. Include folders and definitions of <target> are passed on, those of each
+  configuration to a fat binary of its own; not those that are for one language alone, such as
+  ``$<$<COMPILE_LANGUAGE:CUDA>:FAST=1>``: a warning names them, and they are said here, as ``-DFAST=1``.
 
-The language CUDA need not be enabled; then nvcc is that of the CUDA toolkit that find_package(CUDAToolkit) finds. The symbols are
-hidden: they are seen by the program or library that they are linked into. The fat binary is made again when a source,
-a header or an option changes. A second call with the same values does nothing.
+The language CUDA need not be enabled; then nvcc is that of the CUDA toolkit that find_package(CUDAToolkit) finds, and its host
+compiler that of CMAKE_CUDA_HOST_COMPILER or of the environment's CUDAHOSTCXX, as for the language; else nvcc's own choice. The
+symbols are hidden: they are seen by the program or library that they are linked into. The fat binary is made again when a
+source, a header or an option changes. A second call with the same values does nothing.
 #]=======================================================================]
 include_guard(GLOBAL)
 include("${CMAKE_CURRENT_LIST_DIR}/nearest_word.cmake")
@@ -54,6 +58,7 @@ function(cudeploy_embed_fatbin target)
   endif()
   _cudeploy_check_driver(cudeploy_embed_fatbin "${target}" "${arg_DRIVER}")
   _cudeploy_find_nvcc(cudeploy_embed_fatbin "${target}")
+  _cudeploy_check_symbol("${target}" "${arg_NAME}")
   if(NOT DEFINED arg_PTX)
     set(arg_PTX "")
   endif()
@@ -80,7 +85,11 @@ function(cudeploy_embed_fatbin target)
   set_target_properties("${target}" PROPERTIES _CUDEPLOY_GPU_NUMBERS "${numbers}")
 
   set(folder "${CMAKE_CURRENT_BINARY_DIR}/cudeploy/embed/${target}")
+  get_property(many_configurations GLOBAL PROPERTY GENERATOR_IS_MULTI_CONFIG)
   set(fatbin "${folder}/${arg_NAME}.fatbin")
+  if(many_configurations)
+    set(fatbin "${folder}/$<CONFIG>/${arg_NAME}.fatbin")
+  endif()
   set(sources "")
   set(unit "// Written by cudeploy_embed_fatbin: do not edit.\n")
   foreach(source IN LISTS arg_SOURCES)
@@ -99,7 +108,7 @@ function(cudeploy_embed_fatbin target)
     set(compiled "${folder}/${arg_NAME}.cu")
     _cudeploy_write_if_changed("${compiled}" "${unit}")
   endif()
-  _cudeploy_write_symbol("${folder}" "${arg_NAME}" symbol_source)
+  _cudeploy_write_header("${folder}" "${arg_NAME}")
 
   set(options "")
   foreach(gpu IN LISTS arg_GPUS)
@@ -110,11 +119,16 @@ function(cudeploy_embed_fatbin target)
   endforeach()
   _cudeploy_compression_option(compression "${target}" "${arg_DRIVER}")
   list(APPEND options ${compression} ${arg_OPTIONS})
-  if(CMAKE_CUDA_HOST_COMPILER)
-    list(APPEND options "--compiler-bindir=${CMAKE_CUDA_HOST_COMPILER}")
+  set(host_compiler "${CMAKE_CUDA_HOST_COMPILER}")
+  if(NOT CMAKE_CUDA_COMPILER_LOADED AND NOT host_compiler)
+    set(host_compiler "$ENV{CUDAHOSTCXX}")
+  endif()
+  if(host_compiler)
+    list(APPEND options "--compiler-bindir=${host_compiler}")
   endif()
   # Make looks at files only: the options are one.
-  _cudeploy_write_if_changed("${fatbin}.options" "${options}\n")
+  set(options_file "${folder}/${arg_NAME}.options")
+  _cudeploy_write_if_changed("${options_file}" "${options}\n")
   set(includes "$<TARGET_PROPERTY:${target},INCLUDE_DIRECTORIES>")
   set(definitions "$<TARGET_PROPERTY:${target},COMPILE_DEFINITIONS>")
   # nvcc does not escape a space in the folder's name.
@@ -125,7 +139,7 @@ function(cudeploy_embed_fatbin target)
             "$<$<BOOL:${includes}>:-I$<JOIN:${includes},;-I>>" "$<$<BOOL:${definitions}>:-D$<JOIN:${definitions},;-D>>"
             --generate-dependencies-with-compile --dependency-target-name "${relative_fatbin}"
             --dependency-output "${fatbin}.d" -o "${fatbin}" "${compiled}"
-    DEPENDS ${sources} ${compiled} "${fatbin}.options"
+    DEPENDS ${sources} ${compiled} "${options_file}"
     DEPFILE "${fatbin}.d"
     COMMENT "Compiling device code ${arg_NAME}"
     COMMAND_EXPAND_LISTS VERBATIM)
@@ -135,15 +149,87 @@ function(cudeploy_embed_fatbin target)
     add_custom_target("${target}_${arg_NAME}_fatbin" DEPENDS "${fatbin}")
     add_dependencies("${target}" "${target}_${arg_NAME}_fatbin")
   endif()
-  # Link-time optimisation does not see symbols that assembly defines.
-  set_property(SOURCE "${symbol_source}" TARGET_DIRECTORY "${target}" APPEND PROPERTY OBJECT_DEPENDS "${fatbin}")
-  set_property(SOURCE "${symbol_source}" TARGET_DIRECTORY "${target}" APPEND PROPERTY COMPILE_OPTIONS -fno-lto)
-  target_sources("${target}" PRIVATE "${symbol_source}")
+  set(configurations "the only one")
+  if(many_configurations)
+    set(configurations ${CMAKE_CONFIGURATION_TYPES})
+  endif()
+  foreach(configuration IN LISTS configurations)
+    string(REPLACE "$<CONFIG>" "${configuration}" its_fatbin "${fatbin}")
+    _cudeploy_write_symbol("${its_fatbin}" "${arg_NAME}" symbol_source)
+    # Link-time optimisation does not see symbols that assembly defines.
+    set_property(SOURCE "${symbol_source}" TARGET_DIRECTORY "${target}" APPEND PROPERTY OBJECT_DEPENDS "${its_fatbin}")
+    set_property(SOURCE "${symbol_source}" TARGET_DIRECTORY "${target}" APPEND PROPERTY COMPILE_OPTIONS -fno-lto)
+    if(many_configurations)
+      target_sources("${target}" PRIVATE "$<$<CONFIG:${configuration}>:${symbol_source}>")
+    else()
+      target_sources("${target}" PRIVATE "${symbol_source}")
+    endif()
+  endforeach()
   set_property(TARGET "${target}" APPEND PROPERTY INCLUDE_DIRECTORIES "${folder}")
+  cmake_language(EVAL CODE "cmake_language(DEFER CALL _cudeploy_warn_language [[${target}]])")
 endfunction()
 
-# The header and the source that take the fat binary in, in a language that the project has.
-function(_cudeploy_write_symbol folder name result)
+# Asked at the end of the folder, since definitions may be added after the call. Expressions of a language are empty in a command.
+function(_cudeploy_warn_language target)
+  get_property(warned TARGET "${target}" PROPERTY _CUDEPLOY_EMBED_WARNED)
+  set_property(TARGET "${target}" PROPERTY _CUDEPLOY_EMBED_WARNED TRUE)
+  set(found "")
+  set(seen "${target}")
+  set(waiting "${target}")
+  while(waiting AND NOT warned)
+    list(POP_FRONT waiting current)
+    set(prefix INTERFACE_)
+    if(current STREQUAL target)
+      set(prefix "")
+    endif()
+    foreach(property IN ITEMS COMPILE_DEFINITIONS INCLUDE_DIRECTORIES)
+      get_target_property(values "${current}" ${prefix}${property})
+      foreach(value IN LISTS values)
+        if(value MATCHES "COMPILE_LANG(UAGE|_AND_ID):[^>]*CUDA")
+          list(APPEND found "${value}")
+        endif()
+      endforeach()
+    endforeach()
+    get_target_property(items "${current}" ${prefix}LINK_LIBRARIES)
+    foreach(item IN LISTS items)
+      if(TARGET "${item}" AND NOT item IN_LIST seen)
+        list(APPEND seen "${item}")
+        list(APPEND waiting "${item}")
+      endif()
+    endforeach()
+  endwhile()
+  if(found)
+    list(JOIN found " " found)
+    message(WARNING "cudeploy_embed_fatbin: ${target}: definitions and include folders for one language are not passed on: ${found}\n"
+      "  hint: say them in OPTIONS too, as -DNAME=value or -Ifolder")
+  endif()
+endfunction()
+
+# The symbol is a word of C and C++, and its header is found before those of the compilers.
+function(_cudeploy_check_symbol target name)
+  set(keywords
+    alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t char8_t class co_await co_return
+    co_yield compl concept const const_cast consteval constexpr constinit continue decltype default delete do double
+    dynamic_cast else enum explicit export extern false float for friend goto if inline int long mutable namespace new
+    noexcept not not_eq nullptr operator or or_eq private protected public register reinterpret_cast requires restrict
+    return short signed sizeof static static_assert static_cast struct switch template this thread_local throw true try
+    typedef typeid typename typeof typeof_unqual union unsigned using virtual void volatile wchar_t while xor xor_eq)
+  if(name IN_LIST keywords)
+    message(FATAL_ERROR "cudeploy_embed_fatbin: ${target}: NAME is \"${name}\", a keyword of C or C++\n  hint: ${name}_code")
+  endif()
+  cmake_path(GET CMAKE_CUDA_COMPILER PARENT_PATH toolkit)
+  foreach(folder IN LISTS CMAKE_C_IMPLICIT_INCLUDE_DIRECTORIES CMAKE_CXX_IMPLICIT_INCLUDE_DIRECTORIES
+                          CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES CUDAToolkit_INCLUDE_DIRS ITEMS "${toolkit}/../include")
+    if(EXISTS "${folder}/${name}.h")
+      message(FATAL_ERROR "cudeploy_embed_fatbin: ${target}: NAME is \"${name}\", and its header would hide ${folder}/${name}.h\n"
+        "  hint: ${name}_code")
+    endif()
+  endforeach()
+endfunction()
+
+# The source that takes the fat binary in, in a language that the project has; it lies beside it.
+function(_cudeploy_write_symbol fatbin name result)
+  cmake_path(GET fatbin PARENT_PATH folder)
   if(MSVC)
     message(FATAL_ERROR "cudeploy_embed_fatbin: ${name}: the assembler's .incbin is needed, which this compiler lacks\n"
       "  hint: load the file with cuModuleLoad instead")
@@ -169,7 +255,7 @@ __asm__(
     \".hidden ${name}\\n\"
     \".type ${name}, %object\\n\"
     \"${name}:\\n\"
-    \".incbin \\\"${folder}/${name}.fatbin\\\"\\n\"
+    \".incbin \\\"${fatbin}\\\"\\n\"
     \".L${name}_end:\\n\"
     \".size ${name}, .L${name}_end - ${name}\\n\"
     \".balign 16\\n\"
@@ -181,10 +267,13 @@ __asm__(
     \".size ${name}_size, . - ${name}_size\\n\"
     \".text\\n\");
 ")
-  string(TOUPPER "${name}" guard)
+  set(${result} "${source}" PARENT_SCOPE)
+endfunction()
+
+function(_cudeploy_write_header folder name)
   _cudeploy_write_if_changed("${folder}/${name}.h" "/* Written by cudeploy_embed_fatbin: do not edit. */
-#ifndef ${guard}_H_EMBEDDED
-#define ${guard}_H_EMBEDDED
+#ifndef CUDEPLOY_EMBEDDED_${name}
+#define CUDEPLOY_EMBEDDED_${name}
 #include <stddef.h>
 #ifdef __cplusplus
 extern \"C\" {
@@ -198,7 +287,6 @@ extern const size_t ${name}_size;
 #endif
 #endif
 ")
-  set(${result} "${source}" PARENT_SCOPE)
 endfunction()
 
 # A file whose content stays the same keeps its time, so nothing is compiled again.

@@ -188,6 +188,25 @@ refused 'cudeploy_embed_fatbin(app NAME k SOURCE k.cu GPUS 80)' 'did you mean SO
 refused 'cudeploy_embed_fatbin(app NAME 9k SOURCES k.cu GPUS 80)' 'expected a C identifier'
 refused 'cudeploy_embed_fatbin(app NAME k SOURCES k.cu GPUS 80)' 'there is no file'
 refused 'cudeploy_embed_fatbin(app NAME k SOURCES k.cu)' 'GPUS is missing'
+# The symbol is a word of C and C++, and its header is found before all others.
+# shellcheck disable=SC2016
+{
+  embed='cudeploy_embed_fatbin(app SOURCES "${CMAKE_BINARY_DIR}/empty.cu" GPUS 80 NAME '
+  for name in int class restrict; do refused "$embed$name)" "NAME is \"$name\", a keyword of C or C++" "hint: ${name}_code"; done
+  for name in string unistd cuda; do refused "$embed$name)" "NAME is \"$name\", and its header would hide" "/$name.h" "hint: ${name}_code"; done
+  accepted "$embed"'Scale) && '"$embed"'scale)'
+  for name in Scale scale; do grep '^#ifndef' "$work/build/cudeploy/embed/app/$name.h"; done | sort -u > "$log"
+  same 'include guards of Scale and scale' "$(wc -l < "$log")" 2
+  # What a command cannot be told is named, also from a library, and added after the call.
+  accepted "$embed"'scale) && target_compile_definitions(app PRIVATE FAST=1)'
+  output_lacks 'CMake Warning'
+  accepted "$embed"'scale) && target_compile_definitions(app PRIVATE "$<$<COMPILE_LANGUAGE:CUDA>:FAST=1>")'
+  output_has 'CMake Warning' 'app: definitions and include folders for one language are not passed on: $<$<COMPILE_LANGUAGE:CUDA>:FAST=1>' \
+    'hint: say them in OPTIONS too'
+  accepted "$embed"'scale) && add_library(between INTERFACE) && target_include_directories(between INTERFACE "$<$<COMPILE_LANGUAGE:CXX,CUDA>:/x>") &&
+    target_link_libraries(plain PUBLIC between) && target_link_libraries(app PRIVATE plain)'
+  output_has 'CMake Warning' 'not passed on: $<$<COMPILE_LANGUAGE:CXX,CUDA>:/x>'
+}
 refused 'cudeploy_package(TARGETS app GENERATORS TZG)' 'did you mean TGZ?'
 refused 'cudeploy_package(TARGETS ap)' 'did you mean app?'
 output_lacks 'get_target_property() called'

@@ -70,4 +70,34 @@ if grep -q 'compress-mode' "$build/build.ninja"; then
   output_has 'Compiling device code single' 'Linking CXX shared module'
   output_lacks 'Compiling device code two'
 fi
+
+# Each configuration has its own definitions, so its own fat binary. The host compiler of the environment is taken, as the language
+# takes it.
+mkdir "$work/many"
+cat > "$work/many/CMakeLists.txt" << 'LISTS'
+cmake_minimum_required(VERSION 3.24)
+project(many LANGUAGES C)
+find_package(cudeploy 1.0 REQUIRED COMPONENTS audit)
+add_executable(program ../source/main.c)
+target_compile_definitions(program PRIVATE "$<$<CONFIG:Debug>:FACTOR=11>" "$<$<CONFIG:Release>:FACTOR=22>")
+cudeploy_embed_fatbin(program NAME two SOURCES ../source/other.cu GPUS 80 PTX none)
+LISTS
+cat > "$work/host_compiler" << 'SCRIPT'
+#!/bin/sh
+touch "$0 was called"
+exec c++ "$@"
+SCRIPT
+chmod +x "$work/host_compiler"
+many="$work/the configurations"
+generator='Ninja Multi-Config'
+CUDAHOSTCXX="$work/host_compiler" must_pass configure "$work/many" "$many" -DCUDAToolkit_ROOT="$CUDEPLOY_TOOLKIT"
+for configuration in Debug Release; do
+  must_pass cmake --build "$many" --config $configuration
+  must_pass sh -c "cd '$work' && '$many/$configuration/program' && mv two.bin $configuration.bin"
+  must_pass cmp "$work/$configuration.bin" "$many/cudeploy/embed/program/$configuration/two.fatbin"
+  must_pass cmake --build "$many" --config $configuration
+  output_lacks 'Compiling device code' Linking
+done
+must_fail cmp "$work/Debug.bin" "$work/Release.bin"
+[ -e "$work/host_compiler was called" ] || { echo "CUDAHOSTCXX is not taken"; exit 1; }
 echo "embed_fatbin: embedded, declared, made again when it must be"

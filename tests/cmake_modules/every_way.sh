@@ -33,7 +33,7 @@ tried() {
     built
     output_lacks 'Auditing' 'Compiling device code' 'Linking'
     must_pass "$build/$folder/direct" "$work/embedded"
-    must_pass cmp "$work/embedded" "$build/cudeploy/embed/direct/embedded.fatbin"
+    must_pass cmp "$work/embedded" "$build/cudeploy/embed/direct/$folder/embedded.fatbin"
     must_pass "$build/$folder/in_c"
     must_pass "$build/engine/$folder/program" "$build/engine/opened/$folder/libopened.so"
     output_has 'one state'
