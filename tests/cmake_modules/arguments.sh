@@ -290,6 +290,11 @@ refused 'add_library(own SHARED "${CMAKE_BINARY_DIR}/empty.cu") && target_link_l
   done
 }
 
+# A version script that comes through two libraries, one of them in an expression.
+# shellcheck disable=SC2016
+accepted 'add_library(outer INTERFACE) && add_library(inner INTERFACE) && target_link_options(inner INTERFACE LINKER:--version-script=x.map) &&
+  target_link_libraries(outer INTERFACE $<LINK_ONLY:inner>) && target_link_libraries(app PRIVATE $<$<BOOL:ON>:outer>) && cudeploy_link_runtime(app unified)'
+output_has 'app: ANCHOR hidden, since its link options carry a version script'
 # What a function was told before cudeploy_target stays, where cudeploy_target says nothing about it.
 # shellcheck disable=SC2016
 accepted 'cudeploy_rpath(app PATHS $ORIGIN/../plugins) && cudeploy_link_runtime(app unified ANCHOR hidden) &&
