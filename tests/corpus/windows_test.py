@@ -1,9 +1,11 @@
-"""The DLLs of a published wheel for Windows, by judges that are not ours: windows_test.py CASE CUDEPLOY REAL-PARTS WHEEL
+"""The DLLs of a published wheel for Windows, by judges that are not ours:
+windows_test.py CASE CUDEPLOY REAL-PARTS TABLE WHEEL
 
   tables       llvm-readobj and objdump: machine, kind, names, imports, delayed ones, the sections that hold device code
-  device_code  NVIDIA's cuobjdump for Windows, under wine: the same images by kind and architecture
+  device_code  NVIDIA's cuobjdump for Windows, under wine: the same images by kind and architecture; of a file that it
+               refuses, cuobjdump 12.4 lists each fat binary
 
-REAL-PARTS is tests/real_parts.sh. Exit code 77: this machine lacks a part, and says which.
+Where the two must differ, TABLE says so, as it does for ELF files (cuobjdump_test.py). REAL-PARTS is tests/real_parts.sh. Exit code 77: this machine lacks a part, and says which.
 """
 
 import json
@@ -17,14 +19,10 @@ import zipfile
 from collections import Counter
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "audit"))
+from cuobjdump_test import Refused, cuobjdump_in, differences, images_in, listed as listed_of_file, read as images_of, read_table
+
 MACHINES = {"IMAGE_FILE_MACHINE_AMD64": "x86_64", "IMAGE_FILE_MACHINE_ARM64": "aarch64", "IMAGE_FILE_MACHINE_I386": "x86"}
-
-# cuobjdump lists neither LTO-IR nor the f of a family.
-LISTED_KINDS = {"cubin", "ptx"}
-
-# Files at which the judge gives up, and its words. (It calls cubins of CUDA 12.1 invalid, which 12.4 lists.)
-REFUSED = {"libbitsandbytes_cuda121.dll": "Invalid ELF"}
-
 
 def skip(why):
     print(f"skipped: {why}")
@@ -57,9 +55,15 @@ def once(names):
     return list(first.values())
 
 
-def tables(cudeploy, dlls, _):
+def sections_of(text):
+    """name -> (offset, size) from what llvm-readobj prints."""
+    return {name: (int(offset, 16), int(size)) for name, size, offset in re.findall(
+        r"Name: (\S+) \(.*?\n(?:.*\n)*?    RawDataSize: (\d+)\n    PointerToRawData: (0x[0-9A-F]+)", text)}
+
+
+def tables(cudeploy, dlls, *_):
     wrong = []
-    for path in dlls:
+    for path in dlls.values():
         record = read(cudeploy, path)
         text = output_of("llvm-readobj", "--file-headers", "--sections", "--coff-imports", path)
         needed = re.findall(r"^Import \{\n  Name: (.*)$", text, re.MULTILINE)
@@ -76,8 +80,7 @@ def tables(cudeploy, dlls, _):
         for key, value in facts.items():
             if record[key] != value:
                 wrong.append(f"{path.name}: {key}: cudeploy says {record[key]}, the judges {value}")
-        sections = {name: (int(offset, 16), int(size)) for name, size, offset in re.findall(
-            r"Name: (\S+) \(.*?\n(?:.*\n)*?    RawDataSize: (\d+)\n    PointerToRawData: (0x[0-9A-F]+)", text)}
+        sections = sections_of(text)
         for box in record["fat_binaries"]:
             offset, size = sections.get(box["section"], (0, 0))
             if not offset <= box["offset"] <= box["offset"] + box["size"] <= offset + size:
@@ -85,10 +88,6 @@ def tables(cudeploy, dlls, _):
         if not sections:
             wrong.append(f"{path.name}: this test does not understand llvm-readobj")
     return wrong
-
-
-class Refused(Exception):
-    """The lister fails on this file."""
 
 
 def listed(cuobjdump, path, environment):
@@ -111,42 +110,51 @@ def listed(cuobjdump, path, environment):
     return images
 
 
-def device_code(cudeploy, dlls, real_parts):
+def listed_by_older(cuobjdump, path):
+    """By a lister that reads no PE file: it is given each fat binary of the sections for device code, which begin with a
+    magic and their size."""
+    whole, images, one = path.read_bytes(), Counter(), path.with_suffix(".fatbin")
+    for name, (offset, size) in sections_of(output_of("llvm-readobj", "--sections", path)).items():
+        code = whole[offset:offset + size] if name in (".nv_fatb", "__nv_rel") else b""
+        at = code.find(b"\x50\xed\x55\xba")
+        while at >= 0:
+            end = at + 16 + int.from_bytes(code[at + 8:at + 16], "little")
+            one.write_bytes(code[at:end])
+            images += listed_of_file(cuobjdump, one)
+            at = code.find(b"\x50\xed\x55\xba", end)
+    return images
+
+
+def device_code(cudeploy, dlls, real_parts, table, wheel):
     if not shutil.which("wine"):
         skip("no wine here")
     (cuobjdump,) = part(real_parts, "cuobjdump-windows-13.5").rglob("cuobjdump.exe")
-    wrong, compared, empty = [], 0, 0
-    environment = {**os.environ, "WINEPREFIX": str(dlls[0].parent / "wine"), "WINEDEBUG": "-all"}
-    for path in dlls:
-        record = read(cudeploy, path)
-        ours = Counter((image["kind"], f"{image['arch']}{image['variant'].replace('f', '')}")
-                       for box in record["fat_binaries"] for image in box["images"] if image["kind"] in LISTED_KINDS)
+    rows, wrong, ours, judged = read_table(table, wheel), [], {}, {}
+    environment = {**os.environ, "WINEPREFIX": str(next(iter(dlls.values())).parent / "wine"), "WINEDEBUG": "-all"}
+    for member, path in dlls.items():
+        ours[member] = images_of(read(cudeploy, path))
         try:
-            theirs = listed(cuobjdump, path, environment)
+            judged[member] = listed(cuobjdump, path, environment)
         except Refused as refused:
-            if path.name not in REFUSED or REFUSED[path.name] not in str(refused):
+            if rows.pop((member, "refused", "all"), None) is None:
                 wrong.append(str(refused))
-            continue
-        if path.name in REFUSED:
-            wrong.append(f"{path.name}: stands in REFUSED, but cuobjdump lists it")
-        if ours != theirs:
-            wrong.append(f"{path.name}: only cudeploy lists {ours - theirs}, only cuobjdump {theirs - ours}")
-        compared += sum(theirs.values())
-        empty += not theirs
-    print(f"{compared} images compared, {empty} files without device code by both")
-    if compared < 50:
-        wrong.append(f"only {compared} images were compared; each of these wheels has hundreds")
+            judged[member] = listed_by_older(cuobjdump_in(part(real_parts, "cuda-12.4")), path)
+            print(f"{member}: {sum(judged[member].values())} images by the older cuobjdump")
+    wrong += differences(ours, judged, rows)
+    print(f"{images_in(judged)} images compared, {sum(not images for images in judged.values())} files without device code")
+    if images_in(judged) < 50:
+        wrong.append(f"only {images_in(judged)} images were compared; each of these wheels has hundreds")
     return wrong
 
 
 def main():
-    case, cudeploy, real_parts, wheel = sys.argv[1:]
+    case, cudeploy, real_parts, table, wheel = sys.argv[1:]
     with tempfile.TemporaryDirectory() as folder:
         package = zipfile.ZipFile(part(real_parts, f"wheel:{wheel}") / wheel)
-        dlls = [Path(package.extract(name, folder)) for name in package.namelist() if name.endswith((".dll", ".pyd"))]
+        dlls = {name: Path(package.extract(name, folder)) for name in package.namelist() if name.endswith((".dll", ".pyd"))}
         if not dlls:
             raise SystemExit(f"{wheel}: no DLL in it to compare")
-        wrong = {"tables": tables, "device_code": device_code}[case](cudeploy, dlls, real_parts)
+        wrong = {"tables": tables, "device_code": device_code}[case](cudeploy, dlls, real_parts, table, wheel)
         print(f"{len(dlls)} files")
         print("\n".join(wrong))
     sys.exit(bool(wrong))
