@@ -5,6 +5,7 @@
                                                              every library of a toolkit, static ones too: the same images
   wheel CUDEPLOY CUOBJDUMP-FOLDER OLDER-CUOBJDUMP-FOLDER WHEEL-FOLDER WHEEL-NAME WHEELS TABLE   the ELF files of a wheel
   newest CUDEPLOY CUOBJDUMP-FOLDER NVCC-FOLDER TILEIRAS-FOLDER   concatenated and tile images, relocatable ones too
+  variants CUDEPLOY CUOBJDUMP-FOLDER NVCC                    a and f, as its dumps say and as the compiler was told
   resources CUDEPLOY CUOBJDUMP-FOLDER NVCC                   kernels, registers and shared memory of compiled cubins
   kernels CUDEPLOY CUOBJDUMP-FOLDER LIBRARY-FOLDER           the same of the libraries of a toolkit
   ptx CUDEPLOY CUOBJDUMP-FOLDER LIBRARY-FOLDER               version, target and entries of each PTX text of these
@@ -28,7 +29,7 @@ from collections import Counter, defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-# cuobjdump lists neither LTO-IR nor the f of a family: 120f is 120 to it.
+# cuobjdump lists neither LTO-IR nor the f of a cubin for a family: 120f is 120 to it. Its dumps tell (variants).
 LISTED_KINDS = {"cubin", "ptx"}
 
 NAMED_SECTIONS = {".nv_fatbin", "__nv_relfatbin"}
@@ -111,8 +112,12 @@ def read(record):
     for container in record["fat_binaries"]:
         for image in container["images"]:
             if image["kind"] in LISTED_KINDS:
-                images[image["kind"], f"{image['arch']}{image['variant'].replace('f', '')}"] += 1
+                images[image["kind"], f"{image['arch']}{listed_variant(image)}"] += 1
     return images
+
+
+def listed_variant(image):
+    return "" if image["kind"] == "cubin" and image["variant"] == "f" else image["variant"]
 
 
 def read_table(path, label=None):
@@ -347,6 +352,34 @@ def newest(cudeploy, cuobjdump_folder, nvcc_folder, tileiras_folder):
     return wrong
 
 
+VARIANTS = ("sm_90", "sm_90a", "sm_100f", "sm_103a", "sm_120f", "compute_80", "compute_100a", "compute_120f")
+
+
+def variants(cudeploy, cuobjdump_folder, nvcc):
+    """The list of images leaves out the f, but what is dumped of each names it: `arch = sm_120f`, `.target sm_120f`."""
+    cuobjdump, told, wrong = cuobjdump_in(cuobjdump_folder), Counter(VARIANTS), []
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder, "variants.cu")
+        source.write_text(SOURCE)
+        for compression in ("none", "size"):
+            file = Path(folder, f"{compression}.fatbin")
+            targets = [f"arch=compute_{word.split('_')[1]},code={word}" for word in VARIANTS]
+            subprocess.run([nvcc, "-fatbin", f"--compress-mode={compression}", *(word for target in targets for word in
+                            ("-gencode", target)), source, "-o", file], check=True)
+            dump = {option: subprocess.run([cuobjdump, option, file], capture_output=True, text=True, check=True).stdout
+                    for option in ("-elf", "-ptx")}
+            theirs = Counter(re.findall(r"^Fatbin elf code:\n=+\narch = (sm_\S+)$", dump["-elf"], re.M))
+            theirs += Counter(f"compute_{word}" for word in re.findall(r"^\.target sm_(\w+)", dump["-ptx"], re.M))
+            (record,) = inspect(cudeploy, file)
+            names = {"cubin": "sm", "ptx": "compute"}
+            ours = Counter(f"{names[image['kind']]}_{image['arch']}{image['variant']}"
+                           for container in record["fat_binaries"] for image in container["images"])
+            if not ours == theirs == told:
+                wrong.append(f"{compression}: cudeploy {ours}, cuobjdump {theirs}, the compiler was told {told}")
+            print(f"{compression}: {sum(theirs.values())} images")
+    return wrong
+
+
 def resources(cudeploy, cuobjdump_folder, nvcc):
     cuobjdump = cuobjdump_in(cuobjdump_folder)
     wrong, compared = [], 0
@@ -455,7 +488,7 @@ def ptx(cudeploy, cuobjdump_folder, library_folder):
 
 def main():
     cases = {"kernels": kernels, "ptx": ptx, "places": places, "libraries": compare, "wheel": wheel, "newest": newest,
-             "resources": resources}
+             "resources": resources, "variants": variants}
     wrong = cases[sys.argv[1]](*sys.argv[2:])
     print("\n".join(wrong))
     sys.exit(1 if wrong else 0)
