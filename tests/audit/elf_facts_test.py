@@ -6,8 +6,9 @@
   stubs CUDEPLOY NVCC                              the host functions of kernels, which other objects can see or not
 
 The judges: binutils' readelf, elfutils' eu-readelf, and the current LIEF (the command is built with an old one).
-Compared: NEEDED, soname, RPATH, RUNPATH, interpreter, flags, defined versions, needed versions with the symbols
-behind each, and the note of cudeploy's own runtime; by readelf alone the stubs, weak or not. Exit code 77: this machine lacks a part, and says which.
+Compared of every file: NEEDED, soname, RPATH, RUNPATH, interpreter, flags, defined versions. Of notes the record holds
+that of cudeploy's own runtime; of dynamic symbols those behind each needed version, and the exported functions that told
+who made a file: both are compared too. By readelf alone the stubs of kernels, weak or not. Exit code 77: this machine lacks a part, and says which.
 """
 
 import json
@@ -37,7 +38,7 @@ def run(*words):
 
 def no_facts():
     return {"needed": [], **{field: None for field in SINGLE}, "flags": set(), "definitions": [], "needs": {},
-            "generation": None}
+            "generation": None, "exports": set()}
 
 
 def generation(description):
@@ -75,6 +76,11 @@ def symbols_of(text):
             yield int(match[2]), match[1]
 
 
+def exports_of(text):
+    """The functions of a dynamic symbol table that others can call, as both readelfs print it."""
+    return set(re.findall(r" FUNC +(?:GLOBAL|WEAK) +DEFAULT +(?:\[.*\] +)?\d+ ([^@\s]+)", text))
+
+
 def dynamic_of(rows, facts):
     """(tag, text) of a dynamic table."""
     for tag, text in rows:
@@ -95,7 +101,9 @@ def by_readelf(path):
         facts["interpreter"] = match[1]
     if match := re.search(rf"^ *{NOTE_OWNER}\s.*description data: ([0-9a-f ]+)$", run("readelf", "-nW", path), re.M):
         facts["generation"] = generation(bytes.fromhex(match[1]))
-    return with_symbols(facts, libraries, symbols_of(run("readelf", "-W", "--dyn-syms", path)))
+    table = run("readelf", "-W", "--dyn-syms", path)
+    facts["exports"] = exports_of(table)
+    return with_symbols(facts, libraries, symbols_of(table))
 
 
 def by_eu_readelf(path):
@@ -114,6 +122,7 @@ def by_eu_readelf(path):
         for place, index in enumerate(re.findall(r"(\d+)h? +[^\s\d]\S*", rest)):
             indices[int(first) + place] = int(index)
     table = run("eu-readelf", "-s", "--symbols=.dynsym", path)
+    facts["exports"] = exports_of(table)
     rows = re.findall(r"^ *(\d+): [0-9a-f]{8,16} .*? (\S+?)(?:@\S+(?: \(\d+\))?)?$", table, re.M)
     return with_symbols(facts, libraries, [(indices.get(int(row), 0), name) for row, name in rows])
 
@@ -145,6 +154,10 @@ def by_lief(lief, path):
     for note in elf.notes:
         if note.name.rstrip("\0") == NOTE_OWNER and note.original_type == NOTE_TYPE:
             facts["generation"] = generation(note.description)
+    facts["exports"] = {symbol.name for symbol in elf.dynamic_symbols
+                        if symbol.type == lief.ELF.Symbol.TYPE.FUNC and symbol.shndx != 0
+                        and symbol.binding in (lief.ELF.Symbol.BINDING.GLOBAL, lief.ELF.Symbol.BINDING.WEAK)
+                        and symbol.visibility == lief.ELF.Symbol.VISIBILITY.DEFAULT}
     rows = [(symbol.symbol_version.value & 0x7fff, symbol.name) for symbol in elf.dynamic_symbols if symbol.symbol_version]
     return with_symbols(facts, libraries, rows)
 
@@ -160,6 +173,9 @@ def by_cudeploy(record):
     facts["needs"] = {(need["library"], need["version"]): need["symbols"] for need in record["version_needs"]}
     for copy in record["runtime_copies"]:
         facts["generation"] = copy.get("generation", facts["generation"])
+    # Those that it names as its reason: "soname libnvperf_host.so, exports NVPW_InitializeHost".
+    if record["vendor"]:
+        facts["exports"] = set(re.findall(r"exports (\w{8,})", record["vendor"]["evidence"]))
     return facts
 
 
@@ -175,7 +191,8 @@ def compare(cudeploy, lief_folder, paths, least):
     lief.logging.disable()
     done = subprocess.run([cudeploy, "inspect", "--format", "json", *map(str, paths)], capture_output=True, text=True)
     records = {Path(record["path"]): record for record in json.loads(done.stdout)["files"]}
-    wrong, counts = [], {"files": 0, "needed versions": 0, "symbols behind them": 0, "notes": 0}
+    wrong, counts = [], {"files": 0, "needed versions": 0, "symbols behind them": 0, "notes": 0,
+                     "exports that told the maker": 0}
     with ThreadPoolExecutor(2) as pool:
         judges = {"readelf": list(pool.map(by_readelf, paths)), "eu-readelf": list(pool.map(by_eu_readelf, paths)),
                   f"LIEF {lief.__version__}": [by_lief(lief, path) for path in paths]}
@@ -186,12 +203,13 @@ def compare(cudeploy, lief_folder, paths, least):
             for field, theirs in facts[index].items():
                 if theirs == NOTE_CONTENT_UNSHOWN and ours[field] is not None:
                     continue
-                if ours[field] != theirs:
-                    wrong.append(f"{path}: {field}: cudeploy {ours[field]}, {judge} {theirs}")
+                if not ours[field] <= theirs if field == "exports" else ours[field] != theirs:
+                    wrong.append(f"{path}: {field}: cudeploy {ours[field]}, {judge} {str(theirs)[:500]}")
         counts["files"] += 1
         counts["needed versions"] += len(ours["needs"])
         counts["symbols behind them"] += sum(map(len, ours["needs"].values()))
         counts["notes"] += ours["generation"] is not None
+        counts["exports that told the maker"] += len(ours["exports"])
     print(", ".join(f"{count} {what}" for what, count in counts.items()), "compared with", ", ".join(judges))
     if counts["files"] < least or counts["symbols behind them"] < least:
         wrong.append(f"expected at least {least} files and symbols")
