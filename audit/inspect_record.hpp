@@ -118,9 +118,9 @@ struct FileRecord {
   std::vector<std::string> delayed;  ///< PE: those of `needed` that are loaded at the first call into them only
   std::vector<std::string> rpath;    ///< DT_RPATH split at ':'; {} where there is none, {""} where it is empty
   std::vector<std::string> runpath;  ///< DT_RUNPATH likewise
-  bool nodeflib = false;  ///< DF_1_NODEFLIB
-  bool nodelete = false;  ///< DF_1_NODELETE
-  bool symbolic = false;  ///< DT_SYMBOLIC / DF_SYMBOLIC
+  bool nodeflib = false;             ///< DF_1_NODEFLIB
+  bool nodelete = false;             ///< DF_1_NODELETE
+  bool symbolic = false;             ///< DT_SYMBOLIC / DF_SYMBOLIC
   std::optional<std::string> interpreter;
   std::vector<std::string> version_definitions;  ///< DT_VERDEF names, the base one left out
   std::vector<VersionNeed> version_needs;
