@@ -19,6 +19,8 @@ struct Bundle {
   std::map<std::string, std::string> links;
   /// What ld.so.conf and the files of ld.so.conf.d that ship with them name: path of such a file -> folders.
   std::map<std::string, std::vector<std::string>> loader_folders = {};
+  /// Of a package: it and each package in it: path -> how what it holds gets onto a machine.
+  std::map<std::string, Unpacking> packages = {};
 };
 
 }  // namespace cudeploy

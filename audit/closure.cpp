@@ -84,9 +84,8 @@ class Tree {
   }
 
   Place place(std::string_view path) const {
-    const std::size_t member = path.rfind("!/");
-    if (member != std::string_view::npos)
-      return {std::string(path.substr(0, member + 1)), normal_path(strip_root(path.substr(member + 2)))};
+    if (const std::string_view root = package_root(bundle_, path); !root.empty())
+      return {std::string(root), normal_path(strip_root(path.substr(root.size() + 1)))};
     if (!bundle_.name.empty()) {
       std::string_view folder = bundle_.name;
       while (folder.size() > 1 && folder.ends_with('/')) folder.remove_suffix(1);
@@ -129,7 +128,7 @@ class Tree {
           done = folder_of(done);
         } else if (root.empty()) {
           done += done.empty() ? ".." : "/..";
-        } else if (!is_unpacked_at_root(root)) {
+        } else if (!is_unpacked_at_root(bundle_, root)) {
           return {};
         }
         continue;
@@ -142,7 +141,7 @@ class Tree {
       }
       if (++followed > most_links) return {};
       if (link->second.starts_with('/')) {
-        if (!root.empty() && !is_unpacked_at_root(root)) return {};
+        if (!root.empty() && !is_unpacked_at_root(bundle_, root)) return {};
         done = top;
       }
       path = link->second + "/" + path;
@@ -181,11 +180,11 @@ std::vector<Distribution> distributions(const std::optional<std::string>& machin
           {"lib", {"lib", "usr/lib"}}};
 }
 
-/// Those for which something of this machine in `root` is meant: a package is for its own.
-std::vector<Distribution> distributions_of(const std::string& root, const std::optional<std::string>& machine) {
+/// Those for which something of this machine is meant: a package is for its own.
+std::vector<Distribution> distributions_of(Unpacking unpacking, const std::optional<std::string>& machine) {
   std::vector<Distribution> all = distributions(machine);
-  if (root.find(".deb!") != root.npos) return {all[0]};
-  if (root.find(".rpm!") != root.npos) return {all[1]};
+  if (unpacking == Unpacking::deb) return {all[0]};
+  if (unpacking == Unpacking::rpm) return {all[1]};
   return all;
 }
 
@@ -279,7 +278,8 @@ class Walk {
     std::vector<Process> processes;
     std::size_t lowest = levels_.size() - 1;
     while (lowest > 0 && root.path.find("/" + levels_[lowest] + "/") == std::string::npos) --lowest;
-    for (const Distribution& distribution : distributions_of(tree_.place(root.path).root, root.machine)) {
+    for (const Distribution& distribution :
+         distributions_of(unpacking_of(bundle_, tree_.place(root.path).root), root.machine)) {
       for (level_ = lowest; level_ < levels_.size(); ++level_) {
         Process process = load(root, uses_lib_ ? distribution.lib : "");
         const auto same_needs = [](const Need& a, const Need& b) {
@@ -360,7 +360,7 @@ class Walk {
   /// Where in `root` an entry of the owner leads; on failure nothing, and `why` says what is in the way.
   std::optional<std::string> place_of(std::string_view entry, const Process& process, const Loaded& owner,
                                       const std::string& root, std::string& why) const {
-    const bool at_root = is_unpacked_at_root(root);
+    const bool at_root = is_unpacked_at_root(bundle_, root);
     std::optional<std::string> origin;  // known as a whole only where it is known where the bundle lies
     if (at_root) origin = "/" + owner.folder;
     const auto below = at_root ? std::nullopt : below_origin(entry);
@@ -461,10 +461,10 @@ class Walk {
                            tried)) {
       return true;
     }
-    if (!is_unpacked_at_root(root)) return false;
+    if (!is_unpacked_at_root(bundle_, root)) return false;
     if (try_cache(root, file, name, hit)) return true;
     if (file.nodeflib) return false;
-    const Distribution here = distributions_of(root, file.machine).front();
+    const Distribution here = distributions_of(unpacking_of(bundle_, root), file.machine).front();
     for (const std::string& folder : here.system_folders) {
       std::string why;
       if (try_folder(root, folder, fmt::format("system folder /{}", folder), file, name, hit, why)) return true;
@@ -474,7 +474,7 @@ class Walk {
 
   /// The loader's cache as ldconfig makes it when the package is installed, as far as the package itself names folders.
   bool try_cache(const std::string& root, const FileRecord& requester, const std::string& name, Hit& hit) const {
-    const auto system_folders = distributions_of(root, requester.machine).front().system_folders;
+    const auto system_folders = distributions_of(unpacking_of(bundle_, root), requester.machine).front().system_folders;
     for (const auto& [path, folders] : bundle_.loader_folders) {
       if (tree_.place(path).root != root) continue;
       for (const std::string& named : folders) {
@@ -623,8 +623,30 @@ std::string_view file_name(std::string_view path) {
   return slash == std::string_view::npos ? path : path.substr(slash + 1);
 }
 
-bool is_unpacked_at_root(std::string_view root) {
-  return root.find(".deb!") != root.npos || root.find(".rpm!") != root.npos;
+std::string_view package_root(const Bundle& bundle, std::string_view path) {
+  // Of all packages that the path may begin with, the greatest that is not greater than the path is the innermost; if
+  // it is none of them, each of them begins as both do.
+  const auto& packages = bundle.packages;
+  for (std::string_view rest = path; !rest.empty();) {
+    auto next = packages.upper_bound(std::string(rest));
+    if (next == packages.begin()) break;
+    const std::string& package = (--next)->first;
+    if (path.starts_with(package) && path.substr(package.size()).starts_with("!/"))
+      return path.substr(0, package.size() + 1);
+    const auto differ = std::mismatch(package.begin(), package.end(), rest.begin(), rest.end()).first;
+    rest = rest.substr(0, std::min<std::size_t>(differ - package.begin(), package.empty() ? 0 : package.size() - 1));
+  }
+  return {};
+}
+
+Unpacking unpacking_of(const Bundle& bundle, std::string_view root) {
+  if (!root.ends_with('!')) return Unpacking::anywhere;
+  const auto package = bundle.packages.find(std::string(root.substr(0, root.size() - 1)));
+  return package == bundle.packages.end() ? Unpacking::anywhere : package->second;
+}
+
+bool is_unpacked_at_root(const Bundle& bundle, std::string_view root) {
+  return unpacking_of(bundle, root) != Unpacking::anywhere;
 }
 
 bool is_driver_name(std::string_view given) {

@@ -78,9 +78,15 @@ bool is_loadable(const FileRecord& file);
 /// The last part of a path, package members included.
 std::string_view file_name(std::string_view path);
 
-/// Whether a path begins in a Debian or RPM package, which is unpacked at "/": absolute paths and the loader's own
-/// folders then mean something. `root` is the package part, "a.deb!/data.tar.xz!".
-bool is_unpacked_at_root(std::string_view root);
+/// The package that a member lies in, "a.deb!/data.tar.xz!" of "a.deb!/data.tar.xz!/usr/lib/x.so"; "" for a file that
+/// lies in none, whatever its folders are called. A part of `path`.
+std::string_view package_root(const Bundle& bundle, std::string_view path);
+
+/// How what a package holds gets onto a machine. `root` is one of `package_root`.
+Unpacking unpacking_of(const Bundle& bundle, std::string_view root);
+
+/// Whether that is at "/": absolute paths and the loader's own folders then mean something.
+bool is_unpacked_at_root(const Bundle& bundle, std::string_view root);
 
 /// A soname or file name that only the NVIDIA driver may bring; hashed names of repaired wheels
 /// (libcuda-984fdb42.so.570.133.07) too.

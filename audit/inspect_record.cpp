@@ -46,6 +46,11 @@ constexpr std::array vendor_role_names{
     Name{Vendor::Role::driver, "driver"},
     Name{Vendor::Role::driver_stub, "driver-stub"},
 };
+constexpr std::array unpacking_names{
+    Name{Unpacking::anywhere, "anywhere"},
+    Name{Unpacking::deb, "deb"},
+    Name{Unpacking::rpm, "rpm"},
+};
 constexpr std::array bundle_kind_names{
     Name{BundleRecord::Kind::files, "files"},
     Name{BundleRecord::Kind::folder, "folder"},
@@ -241,6 +246,10 @@ Json write(const BundleRecord& bundle) {
     Json& all = out["loader_folders"] = Json::object();
     for (const auto& [path, folders] : bundle.loader_folders) all[path] = folders;
   }
+  if (!bundle.packages.empty()) {
+    Json& all = out["packages"] = Json::object();
+    for (const auto& [path, unpacking] : bundle.packages) all[path] = to_string(unpacking);
+  }
   return out;
 }
 BundleRecord read_bundle(const Field& field) {
@@ -252,6 +261,11 @@ BundleRecord read_bundle(const Field& field) {
     links->members([&](const std::string& path, const Field& target) { bundle.links[path] = target.text(); });
   if (auto all = field.find("loader_folders"))
     all->members([&](const std::string& path, const Field& folders) { bundle.loader_folders[path] = texts(folders); });
+  if (auto all = field.find("packages"))
+    all->members(
+        [&](const std::string& path, const Field& how) { bundle.packages[path] = how.one_of(unpacking_names); });
+  else if (bundle.kind == BundleRecord::Kind::package)
+    bundle.packages = packages_by_name(bundle.files);
   return bundle;
 }
 
@@ -301,6 +315,8 @@ std::vector<BundleRecord> bundles_by_path(const std::vector<FileRecord>& files) 
     bundle.name = package;
     bundle.files.push_back(file.path);
   }
+  for (auto& [name, bundle] : bundles)
+    if (!name.empty()) bundle.packages = packages_by_name(bundle.files);
   std::vector<BundleRecord> out;
   for (auto& [name, bundle] : bundles) out.push_back(std::move(bundle));
   return out;
@@ -315,10 +331,33 @@ std::string windows_name(std::string_view name) {
   return result;
 }
 
+std::map<std::string, Unpacking> packages_by_name(const std::vector<std::string>& files) {
+  std::map<std::string, Unpacking> packages;
+  for (const std::string& path : files) {
+    // The file's own package, and those around it: as far in as the outermost one, each "!/" may be where one ends.
+    std::string_view outer;
+    for (std::size_t at = path.find("!/"); at != std::string::npos; at = path.find("!/", at + 2)) {
+      const std::string_view package = std::string_view(path).substr(0, at);
+      const std::string_view name = package.substr(outer.empty() ? 0 : outer.size() + 2);
+      if (name.ends_with(".a") || name.ends_with(".lib")) break;  // of a static archive
+      packages[std::string(package)] = name.ends_with(".rpm")                                    ? Unpacking::rpm
+                                       : outer.ends_with(".deb") && name.starts_with("data.tar") ? Unpacking::deb
+                                                                                                 : Unpacking::anywhere;
+      outer = package;
+    }
+  }
+  return packages;
+}
+
 std::string_view to_string(Format format) { return name_of(format_names, format); }
 std::string_view to_string(ImageKind kind) { return name_of(image_kind_names, kind); }
 std::string_view to_string(Compression compression) { return name_of(compression_names, compression); }
 std::string_view to_string(RuntimeCopyKind kind) { return name_of(runtime_kind_names, kind); }
+std::string_view to_string(Unpacking unpacking) { return name_of(unpacking_names, unpacking); }
+Unpacking unpacking_of(std::string_view name) {
+  const Json text = name;
+  return Field(text, "unpacking").one_of(unpacking_names);
+}
 
 Json to_json(const FileRecord& file) {
   Json out = {{"path", file.path},

@@ -132,6 +132,10 @@ struct FileRecord {
   bool unreadable = false;  ///< the file could not be opened or read (exit code 2)
 };
 
+/// How what a package holds gets onto a machine: an archive is unpacked anywhere, the files of a Debian package and of
+/// an RPM at "/" of a machine of their kind.
+enum class Unpacking { anywhere, deb, rpm };
+
 /// What ships together. Kept in the record, so that a saved one is judged as the files themselves would be.
 struct BundleRecord {
   enum class Kind { files, folder, package } kind = Kind::files;
@@ -140,6 +144,9 @@ struct BundleRecord {
   std::map<std::string, std::string> links;  ///< symbolic links that ship with them: path -> what the link says
   /// Of a package: what its ld.so.conf and the files of its ld.so.conf.d name: path of such a file -> folders.
   std::map<std::string, std::vector<std::string>> loader_folders = {};
+  /// Of a package: it and each package in it, told by their content: path -> how what it holds gets onto a machine. A
+  /// member lies in the innermost of them that its path begins with.
+  std::map<std::string, Unpacking> packages = {};
 };
 
 /// What `cudeploy inspect` found, files sorted by path, bundles by name.
@@ -166,6 +173,9 @@ std::string_view to_string(Format format);
 std::string_view to_string(ImageKind kind);
 std::string_view to_string(Compression compression);
 std::string_view to_string(RuntimeCopyKind kind);
+std::string_view to_string(Unpacking unpacking);
+/// Throws std::runtime_error where it is the name of none.
+Unpacking unpacking_of(std::string_view name);
 
 /// Keys in the order of the schema, so that a person finds `path` first.
 nlohmann::ordered_json to_json(const FileRecord& file);
@@ -174,7 +184,10 @@ nlohmann::ordered_json to_json(const InspectRecord& record);
 /// Throws std::runtime_error naming the JSON field, what was expected and what was found.
 FileRecord file_record_from_json(const nlohmann::ordered_json& value);
 /// A record without `bundles` (written by somebody else) gets one bundle per package named in the paths, and
-/// one for all other files.
+/// one for all other files; a package without `packages` gets them by its paths.
 InspectRecord inspect_record_from_json(const nlohmann::ordered_json& value);
+
+/// `packages` of a bundle of which nothing is left but the paths of its files: by the names in them.
+std::map<std::string, Unpacking> packages_by_name(const std::vector<std::string>& files);
 
 }  // namespace cudeploy

@@ -257,7 +257,8 @@ int merge(InspectRecord& into, InspectRecord&& record) {
   std::erase_if(record.bundles, [&](const BundleRecord& bundle) {
     return std::any_of(into.bundles.begin(), into.bundles.end(), [&](const BundleRecord& other) {
       return other.kind == bundle.kind && other.name == bundle.name && other.files == bundle.files &&
-             other.links == bundle.links && other.loader_folders == bundle.loader_folders;
+             other.links == bundle.links && other.loader_folders == bundle.loader_folders &&
+             other.packages == bundle.packages;
     });
   });
   std::move(record.files.begin(), record.files.end(), std::back_inserter(into.files));
@@ -279,6 +280,7 @@ std::vector<Bundle> bundles_of(const InspectRecord& record) {
     bundle.name = from.name;
     bundle.links = from.links;
     bundle.loader_folders = from.loader_folders;
+    bundle.packages = from.packages;
     std::vector<std::string> paths = from.files;
     paths.erase(std::unique(paths.begin(), paths.end()), paths.end());  // a name twice in a package: two records
     for (const std::string& path : paths)

@@ -303,7 +303,7 @@ class PackageReader {
   /// False when it is no package after all, `read_archive`.
   bool read(const FileBytes& bytes, Magic magic) {
     try {
-      if (!read_archive(bytes, magic, task_.path, 0)) return false;
+      if (!read_archive(bytes, magic, unpacking_of(magic), task_.path, 0)) return false;
     } catch (const GivenUp& reason) {
       problem(fmt::format("{}; the members behind were not read", reason.what()));
     }
@@ -341,14 +341,15 @@ class PackageReader {
 
   /// False when it is no package after all: only its first bytes told so. Most compressed files hold no archive, and
   /// where some write "ustar" others may write it too.
-  bool read_archive(const Bytes& bytes, Magic magic, const std::string& path, unsigned depth) {
+  bool read_archive(const Bytes& bytes, Magic magic, Unpacking unpacking, const std::string& path, unsigned depth) {
     Archive reader(bytes);
     archive* a = reader.get();
+    bool first = true;
     const auto fail = [&](const std::string& why) {
-      announce();
+      if (first) sink_.package(path, unpacking);
+      first = false;
       problem(fmt::format("{}cannot be unpacked: {}", inside(path), why));
     };
-    bool first = true;
     const auto refused = [&] {
       return first && reader.error().find("nrecognized archive format") != std::string::npos;
     };
@@ -378,7 +379,7 @@ class PackageReader {
         if (state == ARCHIVE_FATAL || ++again >= 100) break;
         continue;
       }
-      if (first) announce();
+      if (first) sink_.package(path, unpacking);
       first = false;
       const std::string name = read_member(reader, entry, magic, path, depth);
       has_data = has_data || is_data_of_deb(magic, name);
@@ -389,14 +390,11 @@ class PackageReader {
     return true;
   }
 
+  static Unpacking unpacking_of(Magic magic) { return magic == Magic::rpm ? Unpacking::rpm : Unpacking::anywhere; }
+
   /// The member of a Debian package that holds its files; deb(5).
   static bool is_data_of_deb(Magic outer, std::string_view name) {
     return outer == Magic::deb && name.starts_with("data.tar");
-  }
-
-  void announce() {
-    if (!announced_) sink_.package();
-    announced_ = true;
   }
 
   /// The member's name.
@@ -472,7 +470,8 @@ class PackageReader {
         return;
       }
       bool outer_fatal = fatal_;
-      const bool was_package = read_archive(*bytes, magic, member, depth + 1);
+      const Unpacking unpacking = is_data_of_deb(outer, name) ? Unpacking::deb : unpacking_of(magic);
+      const bool was_package = read_archive(*bytes, magic, unpacking, member, depth + 1);
       fatal_ = outer_fatal;
       if (was_package) return;
       fail_without_data();
@@ -602,9 +601,8 @@ class PackageReader {
   FileRecord package_;        // a row of its own only where something is wrong with it
   std::uint64_t unsaid_ = 0;  // problems
   std::uint64_t members_ = 0, names_ = 0, inflated_ = 0, unsaid_bytes_ = 0;
-  std::uint64_t items_ = 0;  // members that were read, over all levels
-  bool told_ = false;        // some member has a row
-  bool announced_ = false;
+  std::uint64_t items_ = 0;       // members that were read, over all levels
+  bool told_ = false;             // some member has a row
   bool fatal_ = false;            // the archive at hand cannot be read on
   std::vector<std::byte> block_;  // of a member; one for all, for there may be 16,000
 };
@@ -824,9 +822,9 @@ InspectRecord inspect_paths(const std::vector<std::string>& paths, const ReadOpt
     std::vector<std::string> names;
     for (const FileRecord& file : files) names.push_back(file.path);
     std::sort(names.begin(), names.end());
-    if (reading.package) {
+    if (!reading.packages.empty()) {
       packages.push_back({BundleRecord::Kind::package, path, std::move(names), std::move(reading.links),
-                          std::move(reading.loader_folders)});
+                          std::move(reading.loader_folders), std::move(reading.packages)});
     } else {
       paths_of[path] = std::move(names);
     }

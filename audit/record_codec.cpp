@@ -73,8 +73,8 @@ void fields(Codec& codec, T& record) {
 
 template <typename Codec, Is<BundleRecord> T>
 void fields(Codec& codec, T& record) {
-  auto& [kind, name, files, links, loader_folders] = record;
-  codec(kind, name, files, links, loader_folders);
+  auto& [kind, name, files, links, loader_folders, packages] = record;
+  codec(kind, name, files, links, loader_folders, packages);
 }
 template <typename Codec, Is<InspectRecord> T>
 void fields(Codec& codec, T& record) {
@@ -88,6 +88,7 @@ constexpr ImageKind last_of(ImageKind) { return ImageKind::other; }
 constexpr Compression last_of(Compression) { return Compression::unknown; }
 constexpr RuntimeCopyKind last_of(RuntimeCopyKind) { return RuntimeCopyKind::stand_in; }
 constexpr Vendor::Role last_of(Vendor::Role) { return Vendor::Role::driver_stub; }
+constexpr Unpacking last_of(Unpacking) { return Unpacking::rpm; }
 constexpr BundleRecord::Kind last_of(BundleRecord::Kind) { return BundleRecord::Kind::package; }
 
 class Encoder {

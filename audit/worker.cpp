@@ -50,7 +50,7 @@ constexpr int worker_socket = 3;
 
 enum class Frame : char {
   task = 'T',            // parent to worker: [path, named, skip]
-  package = 'P',         // all others: worker to parent
+  package = 'P',         // all others: worker to parent; [path, unpacking]
   begin = 'B',           // [path, size]
   records = 'R',         // [record...]
   link = 'L',            // [path, target]
@@ -106,7 +106,9 @@ bool receive_all(int socket, void* data, std::size_t size) {
 /// Writes to the parent. A parent that is gone ends the worker.
 class SocketSink final : public Sink {
  public:
-  void package() override { send(Frame::package); }
+  void package(const std::string& path, Unpacking unpacking) override {
+    send(Frame::package, Json::array({path, to_string(unpacking)}));
+  }
   void begin(const std::string& path, std::uint64_t size) override { send(Frame::begin, Json::array({path, size})); }
   void records(std::vector<FileRecord> files) override {
     if (!send_frame(worker_socket, Frame::records, encode(files))) _exit(0);
@@ -405,7 +407,7 @@ class Pool {
     Reading& reading = readings_[*worker.task];
     switch (frame) {
       case Frame::package:
-        reading.package = true;
+        reading.packages[content.at(0).get<std::string>()] = unpacking_of(content.at(1).get<std::string>());
         break;
       case Frame::begin:
         worker.item = Item{content.at(0).get<std::string>(), content.at(1).get<std::uint64_t>()};
@@ -467,11 +469,11 @@ class Pool {
     if (stat(whole.path.c_str(), &status_of_file) == 0) whole.size = static_cast<std::uint64_t>(status_of_file.st_size);
 
     if (!worker.item) {  // not of a member: a fresh worker would die at the same place
-      blame(whole, reading.package ? why + ", while unpacking; the members behind were not read" : why);
+      blame(whole, !reading.packages.empty() ? why + ", while unpacking; the members behind were not read" : why);
       return;
     }
     blame(*worker.item, why);
-    if (!reading.package) return;
+    if (reading.packages.empty()) return;
     if (++deaths_[task] < limits_.deaths)
       waiting_.push_front({task, worker.items});
     else

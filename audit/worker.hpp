@@ -26,8 +26,9 @@ struct Task {
 class Sink {
  public:
   virtual ~Sink() = default;
-  /// The task is a package: what it holds ships together.
-  virtual void package() = 0;
+  /// The task is a package: what it holds ships together. Told of it, then of each package in it, by its path as of a
+  /// member; and how what it holds gets onto a machine.
+  virtual void package(const std::string& path, Unpacking unpacking) = 0;
   /// An item is read now; its size in bytes. Whoever dies next died of it.
   virtual void begin(const std::string& path, std::uint64_t size) = 0;
   /// The item that was begun is read; or, without one, something about the whole task.
@@ -61,7 +62,7 @@ struct Reading {
   std::map<std::string, std::string> links;  ///< path -> what the link says
   std::map<std::string, std::vector<std::string>> loader_folders;
   std::vector<std::uint8_t> answer;
-  bool package = false;
+  std::map<std::string, Unpacking> packages;  ///< itself and those in it, by path; none: it is no package
 };
 
 /// Reads all tasks; the result has the order of `tasks`. Throws std::runtime_error when no worker can be started.

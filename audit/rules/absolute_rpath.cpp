@@ -23,13 +23,11 @@ bool is_home(std::string_view folder) { return folder.starts_with("/home/"); }
 /// Whether a package that is unpacked at "/" holds files in this folder: then it names itself.
 bool is_own_folder(const Subject& subject, std::string_view entry) {
   const std::string& path = subject.file.path;
-  const std::size_t member = path.rfind("!/");
-  if (member == std::string::npos) return false;
-  const std::string root = path.substr(0, member + 1);
-  if (!is_unpacked_at_root(root)) return false;
+  const std::string_view root = package_root(subject.bundle, path);
+  if (!is_unpacked_at_root(subject.bundle, root)) return false;
   const std::string folder = normal_path(entry) + "/";
   return std::any_of(subject.bundle.files.begin(), subject.bundle.files.end(), [&](const FileRecord* file) {
-    return file->path.starts_with(root) && normal_path(file->path.substr(member + 1)).starts_with(folder);
+    return file->path.starts_with(root) && normal_path(file->path.substr(root.size())).starts_with(folder);
   });
 }
 
@@ -40,9 +38,9 @@ bool is_absolute_in_disguise(const Subject& subject, std::string_view entry) {
   if (!below) return false;
   std::string_view inner = subject.file.path;
   const std::string& top = subject.bundle.name;
-  if (const std::size_t member = inner.rfind("!/"); member != std::string_view::npos) {
-    if (is_unpacked_at_root(inner.substr(0, member + 1))) return false;
-    inner.remove_prefix(member + 2);
+  if (const std::string_view root = package_root(subject.bundle, inner); !root.empty()) {
+    if (is_unpacked_at_root(subject.bundle, root)) return false;
+    inner.remove_prefix(root.size() + 1);
   } else if (!top.empty() && inner.starts_with(top)) {
     inner.remove_prefix(top.size());
   } else {

@@ -17,7 +17,12 @@ struct Tree {
   Tree(std::string name, const nlohmann::json& content, std::map<std::string, std::string> links = {}) {
     for (const auto& [path, file] : content.items()) files.push_back(short_file(path, file));
     bundle.name = std::move(name);
-    for (const FileRecord& file : files) bundle.files.push_back(&file);
+    std::vector<std::string> paths;
+    for (const FileRecord& file : files) {
+      bundle.files.push_back(&file);
+      paths.push_back(file.path);
+    }
+    bundle.packages = packages_by_name(paths);
     bundle.links = std::move(links);
   }
 };

@@ -91,7 +91,8 @@ TEST(InspectRecord, BundlesAndLinksComeBack) {
                      "a.deb",
                      {record.files[0].path},
                      {{"a.deb!/x.so", "x.so.1"}},
-                     {{"a.deb!/etc/ld.so.conf", {"/opt/x", "/opt/y"}}}}};
+                     {{"a.deb!/etc/ld.so.conf", {"/opt/x", "/opt/y"}}},
+                     {{"a.deb", Unpacking::anywhere}, {"a.deb!/data.tar", Unpacking::deb}}}};
   InspectRecord again = inspect_record_from_json(to_json(record));
   ASSERT_EQ(again.bundles.size(), 1u);
   EXPECT_EQ(again.bundles[0].kind, BundleRecord::Kind::package);
@@ -99,6 +100,12 @@ TEST(InspectRecord, BundlesAndLinksComeBack) {
   EXPECT_EQ(again.bundles[0].files, record.bundles[0].files);
   EXPECT_EQ(again.bundles[0].links, record.bundles[0].links);
   EXPECT_EQ(again.bundles[0].loader_folders, record.bundles[0].loader_folders);
+  EXPECT_EQ(again.bundles[0].packages, record.bundles[0].packages);
+  // Where it does not say so, the names do.
+  Json older = to_json(record);
+  older["bundles"][0].erase("packages");
+  EXPECT_EQ(inspect_record_from_json(older).bundles[0].packages,
+            (std::map<std::string, Unpacking>{{"a.deb", Unpacking::anywhere}, {"a.deb!/data.tar.xz", Unpacking::deb}}));
 }
 
 TEST(InspectRecord, WithoutBundlesThePathsTell) {

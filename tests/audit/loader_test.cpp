@@ -483,6 +483,7 @@ TEST_F(Fixture, LoaderDecidesInAChangedRoot) {
   bundle.name = record.bundles[0].name;
   bundle.links = record.bundles[0].links;
   bundle.loader_folders = record.bundles[0].loader_folders;
+  bundle.packages = record.bundles[0].packages;
   const Closure closure = close_over(bundle, {});
   std::size_t compared = 0;
   for (const Process& process : closure.processes) {

@@ -183,7 +183,7 @@ TEST_F(Package, AFileThatVanishesAfterItWasFoundIsUnreadable) {
 class Cutter : public Sink {
  public:
   Cutter(std::string path, std::uint64_t left) : path_(std::move(path)), left_(left) {}
-  void package() override {}
+  void package(const std::string& /*path*/, Unpacking /*unpacking*/) override {}
   void begin(const std::string& /*path*/, std::uint64_t /*size*/) override { fs::resize_file(path_, left_); }
   void records(std::vector<FileRecord> files) override {
     for (FileRecord& file : files) found.files.push_back(std::move(file));

@@ -63,10 +63,14 @@ TEST(RecordCodec, BringsBackWhatWasSent) {
 }
 
 TEST(RecordCodec, BringsBackAWholeRecord) {
-  InspectRecord record{
-      full(),
-      {{BundleRecord::Kind::package, "p\xff", {"p!/a", "p!/b"}, {{"p!/l", "a"}, {"p!/m", ""}}, {{"c", {"/x", ""}}}},
-       {}}};
+  InspectRecord record{full(),
+                       {{BundleRecord::Kind::package,
+                         "p\xff",
+                         {"p!/a", "p!/b"},
+                         {{"p!/l", "a"}, {"p!/m", ""}},
+                         {{"c", {"/x", ""}}},
+                         {{"p\xff", Unpacking::anywhere}, {"p\xff!/q", Unpacking::deb}}},
+                        {}}};
   const auto text = [](const InspectRecord& of) {
     return to_json(of).dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
   };

@@ -60,7 +60,12 @@ struct Case {
     if (value.contains("install_rpath")) install_rpath = value.at("install_rpath").get<std::vector<std::string>>();
     if (value.contains("policy")) read_policy(value.at("policy"));
     for (const auto& [name, file] : value.at("files").items()) files.push_back(short_file(name, file));
-    for (const FileRecord& file : files) bundle.files.push_back(&file);
+    std::vector<std::string> paths;
+    for (const FileRecord& file : files) {
+      bundle.files.push_back(&file);
+      paths.push_back(file.path);
+    }
+    bundle.packages = packages_by_name(paths);
     expect = value.at("expect");
   }
 

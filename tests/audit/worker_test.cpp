@@ -253,7 +253,7 @@ TEST(Worker, NamesThatAreNotUtf8ComeThrough) {
   auto readings = read_in_workers(
       all,
       [](const Task& task, Sink& sink) {
-        sink.package();
+        sink.package("d\xfb", Unpacking::rpm);
         sink.link(task.path + "!/l\xff", "t\xfe");
         sink.loader_folders("c\xfd", {"/\xfc", "/b"});
         tell(task.path, sink);
@@ -262,12 +262,13 @@ TEST(Worker, NamesThatAreNotUtf8ComeThrough) {
   EXPECT_EQ(readings[0].files.at(0).path, name);
   EXPECT_EQ(readings[0].links, (std::map<std::string, std::string>{{name + "!/l\xff", "t\xfe"}}));
   EXPECT_EQ(readings[0].loader_folders, (std::map<std::string, std::vector<std::string>>{{"c\xfd", {"/\xfc", "/b"}}}));
+  EXPECT_EQ(readings[0].packages, (std::map<std::string, Unpacking>{{"d\xfb", Unpacking::rpm}}));
 }
 
 /// A package of ten members, of which some kill.
 Reader package_with(const std::set<int>& deadly) {
   return [deadly](const Task& task, Sink& sink) {
-    sink.package();
+    sink.package(task.path, Unpacking::anywhere);
     for (int i = 0; i < 10; ++i) {
       if (static_cast<std::uint64_t>(i) < task.skip) continue;
       std::string member = task.path + "!/" + std::to_string(i);
@@ -282,7 +283,7 @@ TEST(Worker, AFreshWorkerGoesOnBehindTheMemberThatKilled) {
   auto all = tasks({"p", "q"});
   auto readings = read_in_workers(all, package_with({0, 4, 9}), limits());
   for (const Reading& reading : readings) {
-    EXPECT_TRUE(reading.package);
+    EXPECT_EQ(reading.packages.size(), 1u);
     ASSERT_EQ(reading.files.size(), 10u);
     for (std::size_t i = 0; i < 10; ++i) {
       EXPECT_TRUE(reading.files[i].path.ends_with("!/" + std::to_string(i)));
@@ -307,7 +308,7 @@ TEST(Worker, ADeathWhileUnpackingEndsThePackage) {
   auto readings = read_in_workers(
       all,
       [](const Task& task, Sink& sink) {
-        sink.package();
+        sink.package(task.path, Unpacking::anywhere);
         sink.begin(task.path + "!/0", 1);
         tell(task.path + "!/0", sink);
         if (task.path == "p") die_of(SIGSEGV);

@@ -1075,6 +1075,37 @@ class Hostile(Cli):
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual([file["path"] for file in json.loads(result.stdout)["files"]], ["many.tar.gz!/last.ptx"])
 
+    def test_what_is_a_package_its_content_tells(self):
+        # The program finds its library where only an installed package has it. Names say what they like.
+        self.library("tree/usr/lib/x86_64-linux-gnu/libf.so.1", "-Wl,-soname,libf.so.1")
+        os.symlink("libf.so.1", self.root / "tree/usr/lib/x86_64-linux-gnu/libf.so")
+        link = ["-Wl,--no-as-needed", "-Ltree/usr/lib/x86_64-linux-gnu", "-lf"]
+        self.library("tree/usr/bin/libapp.so", *link)
+        self.library("tree/a!/b/libin.so", *link, "-Wl,-rpath,$ORIGIN/../../usr/lib/x86_64-linux-gnu")
+        subprocess.run(["tar", "-C", "tree", "-czf", "data.tar.gz", "."], cwd=self.root, check=True)
+        files = (self.root / "data.tar.gz").read_bytes()
+        deb = ar([("debian-binary", b"2.0\n"), ("control.tar.gz", tar({"control": b"Package: a\n"})),
+                  ("data.tar.gz", files)])
+        for name in ("x.deb", "x.udeb", "package", "x.tar", "x.rpm"):
+            self.write(name, deb)
+        self.write("outer.tar", tar({"a!/packed": deb}, "w:"))
+        self.write("in.deb", files)  # a tar, whatever it is called
+        self.write("inner.tar", tar({"x.deb": b"text", "data.tar": files}, "w:"))
+        shutil.copytree(self.root / "tree", self.root / "x.deb!", symlinks=True)
+        shutil.copytree(self.root / "tree", self.root / "y!/data.tar!", symlinks=True)
+        unresolved = {}
+        for path in ("x.deb", "x.udeb", "package", "x.tar", "x.rpm", "outer.tar", "in.deb", "inner.tar", "tree", "x.deb!", "y!",
+                     "y!/data.tar!"):
+            report = json.loads(self.run_it("audit", "--format", "json", path).stdout)
+            unresolved[path] = [finding["path"].rsplit("/")[-1] for finding in report["findings"]
+                                if finding["name"] == "needed-unresolved"]
+            self.write("saved", self.run_it("inspect", "--format", "json", "--kernels", path).stdout)
+            self.assertEqual(self.run_it("audit", "saved").stdout, self.run_it("audit", path).stdout)
+        nowhere = ["libapp.so"]  # without a search path, in a folder that may lie anywhere
+        self.assertEqual(unresolved, {
+            "x.deb": [], "x.udeb": [], "package": [], "x.tar": [], "x.rpm": [], "outer.tar": [], "in.deb": nowhere,
+            "inner.tar": nowhere, "tree": nowhere, "x.deb!": nowhere, "y!": nowhere, "y!/data.tar!": nowhere})
+
     def test_names_that_lead_out(self):
         # Where a member would land, from the folder of work as well as from that of the package, is looked at too.
         absolute = str(self.root / "absolute.ptx")
