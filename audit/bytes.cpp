@@ -23,7 +23,9 @@ std::vector<std::byte> Bytes::copy(Extent where) const {
 
 FileBytes::FileBytes(int descriptor) : descriptor_(descriptor) {
   struct stat status {};
-  if (fstat(descriptor_, &status) == 0) size_ = static_cast<std::uint64_t>(status.st_size);
+  if (fstat(descriptor_, &status) != 0) return;
+  size_ = static_cast<std::uint64_t>(status.st_size);
+  changed_ = status.st_mtim;
 }
 
 FileBytes::~FileBytes() { close(descriptor_); }
@@ -60,7 +62,13 @@ std::size_t FileBytes::read(std::uint64_t offset, std::span<std::byte> out) cons
 
 std::string FileBytes::fault() const {
   const std::uint64_t missing = missing_;
-  if (missing == nowhere) return "";
+  if (missing == nowhere) {
+    struct stat now {};
+    if (fstat(descriptor_, &now) == 0 && static_cast<std::uint64_t>(now.st_size) == size_ &&
+        now.st_mtim.tv_sec == changed_.tv_sec && now.st_mtim.tv_nsec == changed_.tv_nsec)
+      return "";
+    return "was changed while it was read";
+  }
   if (const int error = error_; error != 0)
     return fmt::format("cannot be read from byte {} on: {}", missing, std::strerror(error));
   return fmt::format("was cut while it was read: of {} bytes, those from {} on are gone", size_, missing);

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <ctime>
 #include <memory>
 #include <optional>
 #include <span>
@@ -66,12 +67,15 @@ class FileBytes final : public Bytes {
   std::uint64_t size() const override { return size_; }
   std::size_t read(std::uint64_t offset, std::span<std::byte> out) const override;
 
-  /// Empty, or why not all bytes came that were read for: then what was read does not tell all that the file held.
+  /// Empty, or why what was read does not tell all that the file held: bytes that were read for did not come, or the
+  /// file has changed since it was opened (its size or its time of change; one that is only looked at, linked or given
+  /// other rights has not).
   std::string fault() const;
 
  private:
   int descriptor_;
   std::uint64_t size_ = 0;
+  std::timespec changed_{};  ///< when the content last was, as the system had it when the file was opened
   // Sections are read by several threads; any one failure of theirs will do.
   static constexpr std::uint64_t nowhere = ~std::uint64_t{0};
   mutable std::atomic<std::uint64_t> missing_ = nowhere;  ///< the offset from which on nothing came

@@ -242,6 +242,8 @@ std::vector<SavedDocument> read_saved_documents(const std::vector<std::string>& 
           sink.begin(task.path, bytes->size());
           try {
             document = read_document(task.path, *bytes, records);
+            if (const std::string fault = bytes->fault(); !fault.empty() && document.kind != SavedDocument::Kind::none)
+              throw Damaged(fmt::format("{}: error: {}\nhint: wait until it is written", printable(task.path), fault));
           } catch (const Damaged& error) {
             document.kind = SavedDocument::Kind::damaged;
             document.text = error.what();

@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <utility>
 
 namespace cudeploy {
 namespace {
@@ -179,12 +180,14 @@ TEST_F(Package, AFileThatVanishesAfterItWasFoundIsUnreadable) {
   EXPECT_EQ(readings[0].files[0].problems.at(0).message, "cannot be read: no such file or directory");
 }
 
-/// Cuts the file when the first item in it is begun.
-class Cutter : public Sink {
+/// Does something to the file when the first item in it is begun.
+class Meddler : public Sink {
  public:
-  Cutter(std::string path, std::uint64_t left) : path_(std::move(path)), left_(left) {}
+  explicit Meddler(std::function<void()> meddle) : meddle_(std::move(meddle)) {}
   void package(const std::string& /*path*/, Unpacking /*unpacking*/) override {}
-  void begin(const std::string& /*path*/, std::uint64_t /*size*/) override { fs::resize_file(path_, left_); }
+  void begin(const std::string& /*path*/, std::uint64_t /*size*/) override {
+    if (meddle_) std::exchange(meddle_, {})();
+  }
   void records(std::vector<FileRecord> files) override {
     for (FileRecord& file : files) found.files.push_back(std::move(file));
   }
@@ -196,8 +199,7 @@ class Cutter : public Sink {
   InspectRecord found;
 
  private:
-  std::string path_;
-  std::uint64_t left_;
+  std::function<void()> meddle_;
 };
 
 TEST_F(Package, AFileThatIsCutWhileItIsReadIsNotASmallerFile) {
@@ -206,7 +208,8 @@ TEST_F(Package, AFileThatIsCutWhileItIsReadIsNotASmallerFile) {
   const std::string package =
       pack({{"a.ptx", ptx}, {"b.ptx", many}}, ARCHIVE_FORMAT_TAR_PAX_RESTRICTED, ARCHIVE_FILTER_NONE);
   for (const auto& [path, content] : {std::pair("a.ptx", many), {"a.a", archive}, {"a.tar", package}}) {
-    Cutter cutter(write(path, content), 4096);
+    write(path, content);
+    Meddler cutter([file = path] { fs::resize_file(file, 4096); });
     read_input({path, true, 0}, ReadOptions(), limits, cutter);
     EXPECT_NE(problems(cutter.found)
                   .find(std::string(path) + ": was cut while it was read: of " + std::to_string(content.size()) +
@@ -216,6 +219,32 @@ TEST_F(Package, AFileThatIsCutWhileItIsReadIsNotASmallerFile) {
     EXPECT_EQ(std::count_if(cutter.found.files.begin(), cutter.found.files.end(),
                             [name = path](const FileRecord& file) { return file.path == name; }),
               1);
+  }
+}
+
+TEST_F(Package, AFileThatChangesWhileItIsReadIsAProblem) {
+  const std::string package =
+      pack({{"a.ptx", ptx}, {"b.ptx", ptx}}, ARCHIVE_FORMAT_TAR_PAX_RESTRICTED, ARCHIVE_FILTER_NONE);
+  const auto told = [&](const std::string& path, const std::function<void(const std::string&)>& meddle) {
+    write(path, path == "a.tar" ? package : ptx);
+    fs::last_write_time(path, fs::last_write_time(path) - std::chrono::hours(1));
+    Meddler meddler([&] { meddle(path); });
+    read_input({path, true, 0}, ReadOptions(), limits, meddler);
+    return problems(meddler.found);
+  };
+  for (const std::string& path : {"a.ptx"s, "a.tar"s}) {
+    // What leaves the content alone is no change.
+    EXPECT_EQ(told(path,
+                   [](const std::string& file) {
+                     fs::create_hard_link(file, file + ".too");
+                     fs::permissions(file, fs::perms::owner_read);
+                     fs::permissions(file, fs::perms::owner_all);
+                   }),
+              "");
+    EXPECT_EQ(told(path, [](const std::string& file) { std::ofstream(file, std::ios::in | std::ios::out) << "."; }),
+              path + ": was changed while it was read\n");
+    EXPECT_EQ(told(path, [](const std::string& file) { std::ofstream(file, std::ios::app) << "more"; }),
+              path + ": was changed while it was read\n");
   }
 }
 

@@ -570,6 +570,8 @@ class SavedRecords(Cli):
         self.assertIn("bad.fatbin: error: ", other.stdout)
 
     def test_a_document_that_costs_too_much_is_an_error_of_its_own(self):
+        if b"__asan_init" in pathlib.Path(CUDEPLOY).read_bytes():
+            self.skipTest("not applicable: AddressSanitizer reserves terabytes, and does not start under a limit")
         # A tree of zeros is ten times its text. Whoever has too little memory for it still gets the other files.
         self.write("a.ptx", PTX)
         zeros = b"0," * 6_000_000 + b"0]}"
