@@ -104,8 +104,9 @@ std::vector<ArchiveMember> read_archive(const Bytes& bytes, std::vector<Problem>
              fmt::format("archive member name: expected an offset inside the name table of {} bytes, found '{}'",
                          long_names.size(), name)});
       } else {
-        name =
-            long_names.substr(*offset, std::min<std::size_t>(long_names.find('\n', *offset) - *offset, kMaxNameLength));
+        // A table without an end of line must not be searched to its end for each member.
+        name = long_names.substr(*offset, kMaxNameLength);
+        name.resize(std::min(name.find('\n'), name.size()));
       }
     }
     if (name.size() > 1 && name.ends_with('/')) name.pop_back();

@@ -264,6 +264,34 @@ bool is_compressed_record(const Bytes& bytes) {
          std::string_view::npos;
 }
 
+/// How many members the end of a zip archive claims that it has, modulo 2^16 where there is no more room for it.
+/// libarchive reads those that are there and asks no further. Nothing where there is no such end. Source:
+/// APPNOTE.TXT 6.3.10, 4.3.14 to 4.3.16.
+struct ClaimedMembers {
+  std::uint64_t count = 0;
+  bool modulo = true;
+};
+std::optional<ClaimedMembers> claimed_members(const Bytes& bytes) {
+  constexpr std::size_t end_size = 22, locator_size = 20;
+  const std::uint64_t tail_size = std::min<std::uint64_t>(bytes.size(), 1 << 14);  // as far as libarchive looks
+  const std::uint64_t tail_at = bytes.size() - tail_size;
+  const std::vector<std::byte> tail = bytes.copy({tail_at, tail_size});
+  const std::string_view text(reinterpret_cast<const char*>(tail.data()), tail.size());
+  // Behind it is a comment, which may hold anything but reaches to the very end.
+  std::size_t end = text.size() < end_size ? text.npos : text.rfind("PK\5\6", text.size() - end_size);
+  while (end != text.npos && text.size() - end - end_size != bytes.value<std::uint16_t>(tail_at + end + 20))
+    end = end == 0 ? text.npos : text.rfind("PK\5\6", end - 1);
+  if (end == text.npos) return std::nullopt;
+  const std::uint64_t at = tail_at + end;
+  const ClaimedMembers claimed{bytes.value<std::uint16_t>(at + 10).value_or(0), true};
+  // The larger form is behind its locator: signature, disk, offset.
+  if (at < locator_size || bytes.value<std::uint32_t>(at - locator_size) != 0x07064b50) return claimed;
+  const std::uint64_t larger = bytes.value<std::uint64_t>(at - locator_size + 8).value_or(0);
+  if (bytes.value<std::uint32_t>(larger) != 0x06064b50) return claimed;
+  const auto count = bytes.value<std::uint64_t>(larger + 32);
+  return count ? ClaimedMembers{*count, false} : claimed;
+}
+
 /// "./usr/lib/x.so" and "/usr/lib/x.so" are "usr/lib/x.so"; ".." stays, it is part of the name.
 std::string clean_name(std::string_view name) {
   std::string out;
@@ -367,6 +395,7 @@ class PackageReader {
     }
     unsigned again = 0;
     bool has_data = false, ended = false;
+    std::uint64_t met = 0;
     for (;;) {
       archive_entry* entry = nullptr;
       int state = archive_read_next_header(a, &entry);
@@ -381,10 +410,14 @@ class PackageReader {
       }
       if (first) sink_.package(path, unpacking);
       first = false;
+      ++met;
       const std::string name = read_member(reader, entry, magic, path, depth);
       has_data = has_data || is_data_of_deb(magic, name);
       if (fatal_) break;
     }
+    if (const auto claimed = magic == Magic::zip && ended && again == 0 ? claimed_members(bytes) : std::nullopt;
+        claimed && claimed->count != (claimed->modulo ? met & 0xffff : met))
+      fail(fmt::format("its end claims {} members, found {}", claimed->count, met));
     if (magic == Magic::deb && ended && !has_data) fail("expected a member data.tar, found none");
     fatal_ = false;
     return true;
