@@ -85,6 +85,9 @@ refused 'set_target_properties(host PROPERTIES ENABLE_EXPORTS ON)
     target_sources(used PRIVATE "${CMAKE_BINARY_DIR}/y.cu")'
   accepted "$untold"'target_link_libraries(used PRIVATE cuda)
     set_target_properties(used PROPERTIES CUDA_RUNTIME_LIBRARY None)'
+  # Not compiled.
+  accepted "$untold"'target_sources(used PRIVATE "${CMAKE_BINARY_DIR}/empty.cu")
+    set_source_files_properties("${CMAKE_BINARY_DIR}/empty.cu" PROPERTIES HEADER_FILE_ONLY ON)'
   # A unified static library makes what links it unified.
   accepted "$untold"'target_link_libraries(used PRIVATE cuda)
     cudeploy_link_runtime(cuda unified)'
@@ -138,6 +141,30 @@ accepted 'cudeploy_link_runtime(host unified)
   accepted "${package}cudeploy_link_runtime(other static)
     cudeploy_package(GENERATORS TGZ TARGETS host other)"
 }
+
+# Sources that lie, or will lie, in the binary folder, under a relative name: asking about them changes nothing. Without CUDA
+# nothing is compiled as such.
+mkdir "$work/made"
+cat > "$work/made/CMakeLists.txt" << 'LISTS'
+cmake_minimum_required(VERSION 3.24)
+project(made LANGUAGES C CXX)
+find_package(cudeploy 1.0 REQUIRED)
+file(WRITE "${CMAKE_BINARY_DIR}/version.c.in" "int main(void) { return 0; }\n")
+configure_file("${CMAKE_BINARY_DIR}/version.c.in" version.c)
+file(WRITE "${CMAKE_BINARY_DIR}/kernels.cu" "")
+add_custom_command(OUTPUT made.c COMMAND "${CMAKE_COMMAND}" -E copy version.c made.c DEPENDS version.c)
+file(GENERATE OUTPUT written.c CONTENT "int main(void) { return 0; }\n")
+foreach(name IN ITEMS version made written)
+  add_executable(${name} ${name}.c)
+  target_sources(${name} PRIVATE "${CMAKE_BINARY_DIR}/kernels.cu")
+endforeach()
+add_library(shared_library SHARED version.c)
+cudeploy_link_runtime(shared_library shared)
+cudeploy_link_runtime(version static)
+target_link_libraries(made PRIVATE shared_library)
+LISTS
+must_pass configure "$work/made" "$work/made/build" -DCUDAToolkit_ROOT="$CUDEPLOY_TOOLKIT"
+must_pass ninja -C "$work/made/build" made written
 
 # The objects of an object library come with its runtime, taken as sources and linked.
 # shellcheck disable=SC2016
