@@ -94,6 +94,21 @@ refused 'set_target_properties(host PROPERTIES ENABLE_EXPORTS ON)
   accepted "$untold"'target_link_libraries(host PRIVATE cuda)'
 }
 
+# Of alternatives that are known only when the build is generated none is taken, of those that are known the right one.
+# shellcheck disable=SC2016
+{
+  accepted 'find_package(CUDAToolkit REQUIRED)
+    target_link_libraries(host PRIVATE $<$<CXX_COMPILER_ID:GNU>:CUDA::cudart> $<$<NOT:$<CXX_COMPILER_ID:GNU>>:CUDA::cudart_static>
+    $<IF:$<CXX_COMPILER_ID:GNU>,unified_library,static_library>)'
+  sides='find_package(CUDAToolkit REQUIRED)
+    target_link_libraries(host PRIVATE $<$<PLATFORM_ID:Windows>:CUDA::cudart> $<$<PLATFORM_ID:Linux,FreeBSD>:CUDA::cudart_static>)
+    '
+  accepted "${sides}target_link_libraries(host PRIVATE static_library)"
+  refused "${sides}target_link_libraries(host PRIVATE shared_library)" 'CUDA::cudart_static, which has the static' 'shared_library'
+  accepted 'set_target_properties(app PROPERTIES CUDA_RUNTIME_LIBRARY "$<IF:$<CXX_COMPILER_ID:GNU>,Shared,Static>")'
+  output_lacks 'CMake Warning'
+}
+
 # The runtime by its plain name, as a file, and by this package's own names.
 for name in cudart -lcudart -l:libcudart.so.13 /opt/cuda/lib64/libcudart.so /opt/cuda/lib64/libcudart.so.13.0.96 cudeploy::runtime_shared; do
   refused "cudeploy_link_runtime(host unified)
