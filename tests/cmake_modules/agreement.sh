@@ -221,6 +221,40 @@ accepted "set(theirs_DIR [[$work/package]])
   add_subdirectory([[$work/below]] below)
   cudeploy_link_runtime(inner unified)"
 
+# A program more costs what it links itself, not all libraries below: the statements that are run for it are counted.
+mkdir "$work/large"
+cat > "$work/large/CMakeLists.txt" << 'LISTS'
+cmake_minimum_required(VERSION 3.24)
+project(large LANGUAGES C)
+find_package(cudeploy 1.0 REQUIRED COMPONENTS audit)
+file(WRITE "${CMAKE_BINARY_DIR}/x.c" "int main(void) { return 0; }\n")
+set(below "")
+foreach(i RANGE 40)
+  add_library(library_${i} STATIC "${CMAKE_BINARY_DIR}/x.c")
+  target_link_libraries(library_${i} PUBLIC ${below})
+  list(PREPEND below library_${i})
+  list(SUBLIST below 0 2 below)
+endforeach()
+foreach(i RANGE 1 ${PROGRAMS})
+  add_executable(program_${i} "${CMAKE_BINARY_DIR}/x.c")
+  target_link_libraries(program_${i} PRIVATE library_40)
+endforeach()
+cudeploy_link_runtime(program_1 shared)
+cudeploy_link_runtime(library_0 static)
+cudeploy_link_runtime(program_2 static)
+LISTS
+statements() {
+  must_fail configure "$work/large" "$work/large/build" -DCUDAToolkit_ROOT="$CUDEPLOY_TOOLKIT" -DPROGRAMS="$1" \
+    --trace --trace-redirect="$work/trace"
+  output_has 'program_1 has the shared CUDA runtime and links library_0, which has the static one'
+  count=$(grep -c 'runtime_agreement.cmake(' "$work/trace")
+}
+statements 10
+few=$count
+statements 20
+each=$(((count - few) / 10))
+[ "$each" -lt 500 ] || { echo "agreement: $each statements for a program that links one library of 41"; exit 1; }
+
 # nvcc for Windows knows a runtime that CMake does not: it would link none, without a word.
 accepted 'set_target_properties(app PROPERTIES CUDA_RUNTIME_LIBRARY Hybrid)'
 output_has 'CMake Warning' 'app: CUDA_RUNTIME_LIBRARY is "hybrid", which CMake does not know, so it links no CUDA runtime'
