@@ -277,10 +277,9 @@ function(_cudeploy_note_runtimes file)
   endforeach()
   if(cuda AND NOT told)
     string(REGEX REPLACE "^code\t([^\t]*)\t.*$" "\\1" cuda "${cuda}")
-    get_property(anything_told GLOBAL PROPERTY _CUDEPLOY_TOLD)
     if(compilers_runtime MATCHES "^(shared|static)$")
-      # Whose program is linked with libcudart by hand ends up with that one, as a rule: no reason to refuse a package.
-      if(anything_told OR NOT found MATCHES "\tname(;|$)")
+      # The compiler's stands last in the link, where the other has defined all: nothing is taken from it.
+      if(NOT found MATCHES "(^|;)(shared|static)\t")
         list(PREPEND found "${compilers_runtime}\t${file}\t${file}\tcompiler ${cuda}")
       endif()
     elseif(NOT compilers_runtime MATCHES "^(none)?$|[?]")

@@ -94,6 +94,20 @@ refused 'set_target_properties(host PROPERTIES ENABLE_EXPORTS ON)
   accepted "$untold"'target_link_libraries(host PRIVATE cuda)'
 }
 
+# The compiler's runtime stands last in the link: where another has come into it by hand or from a library, nothing of it is taken.
+# shellcheck disable=SC2016
+for by_hand in 'cudeploy_link_runtime(cuda shared)' 'target_link_libraries(cuda PUBLIC CUDA::cudart)' \
+    'target_link_libraries(other PRIVATE CUDA::cudart)' 'add_library(objects OBJECT "${CMAKE_BINARY_DIR}/empty.cu")
+      cudeploy_link_runtime(objects shared)
+      target_sources(other PRIVATE $<TARGET_OBJECTS:objects>)'; do
+  accepted "find_package(CUDAToolkit REQUIRED)
+    target_link_libraries(other PRIVATE cuda)
+    $by_hand"
+  refused "find_package(CUDAToolkit REQUIRED)
+    target_link_libraries(other PRIVATE cuda unified_library)
+    $by_hand" 'which has the shared' 'unified_library'
+done
+
 # Of alternatives that are known only when the build is generated none is taken, of those that are known the right one.
 # shellcheck disable=SC2016
 {
