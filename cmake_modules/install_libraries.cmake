@@ -7,6 +7,12 @@ cmake_policy(VERSION 3.24...3.31)
 if(_cudeploy_searched)
   list(PREPEND _cudeploy_searched DIRECTORIES)
 endif()
+# The targets themselves are installed already, under whatever name one needs the other and whichever way leads to them.
+set(_cudeploy_own "")
+foreach(_cudeploy_target IN LISTS _cudeploy_targets)
+  file(REAL_PATH "${_cudeploy_target}" _cudeploy_file)
+  list(APPEND _cudeploy_own "${_cudeploy_file}")
+endforeach()
 # By turns: what is needed, and what NVIDIA's libraries among it open by name whatever they do, which lies beside them and
 # has needs of its own.
 set(_cudeploy_opened "")
@@ -24,11 +30,10 @@ while(_cudeploy_more)
     POST_INCLUDE_REGEXES "/${_cudeploy_nvidia}\\.so(\\.|$)"
     POST_EXCLUDE_REGEXES "^/(usr/)?lib(32|64|x32)?/"
     ${_cudeploy_searched})
-  # The targets themselves are installed already, under whatever name one needs the other.
   set(_cudeploy_libraries ${_cudeploy_opened})
   foreach(_cudeploy_library IN LISTS _cudeploy_needed)
     file(REAL_PATH "${_cudeploy_library}" _cudeploy_file)
-    if(NOT _cudeploy_file IN_LIST _cudeploy_targets)
+    if(NOT _cudeploy_file IN_LIST _cudeploy_own)
       list(APPEND _cudeploy_libraries "${_cudeploy_library}")
     endif()
   endforeach()

@@ -71,6 +71,37 @@ tar -tzf "$work/plain/bundle-1.0-Linux.tar.gz" > "$log"
 output_has bin/app
 output_lacks EULA lib/
 
+# The project's own library is installed as it is installed by CMake, also where a link leads to the build folder: once, stripped,
+# with the search path of the bundle.
+mkdir "$work/own" "$work/real"
+ln -s real "$work/link"
+cat > "$work/own/CMakeLists.txt" << 'LISTS'
+cmake_minimum_required(VERSION 3.24)
+project(own VERSION 1.0 LANGUAGES C)
+find_package(cudeploy 1.0 REQUIRED COMPONENTS audit)
+file(WRITE "${CMAKE_BINARY_DIR}/main.c" "int own(void);\nint main(void) { return own(); }\n")
+file(WRITE "${CMAKE_BINARY_DIR}/own.c" "int own(void) { return 0; }\n")
+add_library(own SHARED "${CMAKE_BINARY_DIR}/own.c")
+set_target_properties(own PROPERTIES VERSION 1.2.3 SOVERSION 1)
+add_executable(app "${CMAKE_BINARY_DIR}/main.c")
+target_link_libraries(app PRIVATE own)
+cudeploy_target(app RUNTIME none)
+cudeploy_target(own RUNTIME none)
+cudeploy_package(TARGETS app own)
+LISTS
+for folder in real link; do
+  must_pass configure "$work/own" "$work/$folder/build" $no_toolkit -DCPACK_STRIP_FILES=ON -DCMAKE_BUILD_TYPE=Debug
+  must_pass cmake --build "$work/$folder/build"
+  sleep 2  # CMake installs nothing again over what is as old
+  must_pass pack "$work/$folder/build" TGZ
+  unpack TGZ "$work/$folder/build/own-1.0-Linux.tar.gz" "$work/$folder/root"
+  own=$work/$folder/root/own-1.0-Linux/lib/libown.so.1.2.3
+  same 'files of the own library' "$(find "$work/$folder/root" -type f -name 'libown*')" "$own"
+  readelf -dSW "$own" > "$log"
+  output_lacks .debug_info .symtab "$work"
+  rm -r "$work/$folder/build"
+done
+
 # Somebody else's licence must not go out as NVIDIA's.
 echo 'License Agreement of whoever has the folder above NVIDIA' > "$work/LICENSE"
 echo 'This needs a driver of NVIDIA.' > "$toolkit/LICENSE"
