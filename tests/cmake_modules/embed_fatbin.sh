@@ -99,5 +99,9 @@ for configuration in Debug Release; do
   output_lacks 'Compiling device code' Linking
 done
 must_fail cmp "$work/Debug.bin" "$work/Release.bin"
+# Nothing is compiled again where CMake runs again in a shell that does not name it.
+must_pass env -u CUDAHOSTCXX cmake "$many"
+must_pass cmake --build "$many" --config Release
+output_lacks 'Compiling device code'
 [ -e "$work/host_compiler was called" ] || { echo "CUDAHOSTCXX is not taken"; exit 1; }
 echo "embed_fatbin: embedded, declared, made again when it must be"
