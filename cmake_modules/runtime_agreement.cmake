@@ -278,7 +278,8 @@ function(_cudeploy_note_runtimes file)
   if(cuda AND NOT told)
     string(REGEX REPLACE "^code\t([^\t]*)\t.*$" "\\1" cuda "${cuda}")
     if(compilers_runtime MATCHES "^(shared|static)$")
-      # The compiler's stands last in the link, where the other has defined all: nothing is taken from it.
+      # The compiler's stands last in the link, where the other has defined all: nothing is taken from it. Whether a shared one
+      # is loaded all the same is up to the linker (--as-needed).
       if(NOT found MATCHES "(^|;)(shared|static)\t")
         list(PREPEND found "${compilers_runtime}\t${file}\t${file}\tcompiler ${cuda}")
       endif()

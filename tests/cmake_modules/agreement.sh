@@ -108,6 +108,9 @@ for by_hand in 'cudeploy_link_runtime(cuda shared)' 'target_link_libraries(cuda 
     $by_hand" 'which has the shared' 'unified_library'
 done
 
+accepted 'target_link_libraries(other PRIVATE cuda cudeploy::runtime_static)
+  set_target_properties(other PROPERTIES CUDA_RUNTIME_LIBRARY Shared)'
+
 # Of alternatives that are known only when the build is generated none is taken, of those that are known the right one.
 # shellcheck disable=SC2016
 {

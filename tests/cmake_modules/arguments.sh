@@ -279,12 +279,12 @@ refused 'add_library(own SHARED "${CMAKE_BINARY_DIR}/empty.cu") && target_link_l
   accepted "$(below "$package CUDEPLOY_RUNTIME unified)" 'target_link_libraries(inner PRIVATE p::p)')"
   # What a folder below builds may be told of its runtime by the one above it.
   accepted "$(below 'add_library(late SHARED "${CMAKE_BINARY_DIR}/empty.cu")' 'target_link_libraries(inner PRIVATE late)') && cudeploy_link_runtime(late unified)"
-  # In generator expressions, unless they are known to be empty.
-  for expression in '$<$<NOT:$<CONFIG:Debug>>:CUDA::cudart>' '$<$<BOOL:ON>:CUDA::cudart>' '$<$<COMPILE_LANGUAGE:CUDA>:CUDA::cudart>' \
+  # In generator expressions whose condition is known.
+  for expression in '$<$<NOT:$<CONFIG:Debug>>:CUDA::cudart>' '$<$<BOOL:ON>:CUDA::cudart>' \
     '$<IF:$<AND:1,$<CONFIG:Debug>>,m,CUDA::cudart>' '$<BUILD_INTERFACE:m\;$<LINK_ONLY:$<$<PLATFORM_ID:Linux>:CUDA::cudart>>>'; do
     refused "${found}target_link_libraries(app PRIVATE \"$expression\")" 'app has the unified CUDA runtime and links CUDA::cudart, which'
   done
-  for expression in '$<$<CONFIG:Debug>:CUDA::cudart>' '$<$<BOOL:OFF>:CUDA::cudart>' '$<$<OR:0,$<NOT:1>>:CUDA::cudart>' \
+  for expression in '$<$<CONFIG:Debug>:CUDA::cudart>' '$<$<CXX_COMPILER_ID:GNU>:CUDA::cudart>' '$<$<BOOL:OFF>:CUDA::cudart>' '$<$<OR:0,$<NOT:1>>:CUDA::cudart>' \
     '$<IF:$<BOOL:>,CUDA::cudart,m>' '$<INSTALL_INTERFACE:CUDA::cudart>' '$<$<TARGET_EXISTS:CUDA::cudart>:m>'; do
     accepted "${found}target_link_libraries(app PRIVATE \"$expression\")"
   done
