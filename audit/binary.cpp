@@ -401,11 +401,13 @@ std::string kernel_of_stub(const std::string& symbol) {
 }
 
 /// Host stubs of this file's own kernels that other objects can bind to, sorted. nvcc gives the stub the kernel's
-/// name (and a second function besides), clang a name of its own.
+/// name (and a second function besides), clang a name of its own. Kernels in no container have none: a function of the
+/// same name is the program's own.
 std::vector<ExportedStub> exported_stubs(const FileRecord& record,
                                          const std::function<const std::vector<ExportedFunction>&()>& read_exports) {
   std::set<std::string> kernels;
   for (const FatBinary& fat_binary : record.fat_binaries) {
+    if (is_bare(fat_binary)) continue;
     for (const Image& image : fat_binary.images) {
       for (const Kernel& kernel : image.kernels) kernels.insert(kernel.name);
     }

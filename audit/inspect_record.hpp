@@ -65,6 +65,10 @@ struct FatBinary {
   std::vector<Image> images;
 };
 
+/// Device code in no container, PTX kept as text or a cubin as it is: the program loads it by the driver's API. Its
+/// image begins where the row does; in a container the header comes first.
+inline bool is_bare(const FatBinary& row) { return row.images.size() == 1 && row.images[0].offset == row.offset; }
+
 enum class RuntimeCopyKind { private_static, unified, shared_library, needs_shared, driver_hybrid, stand_in };
 
 /// A CUDA runtime that the file brings or asks for.

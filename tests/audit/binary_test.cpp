@@ -230,6 +230,22 @@ TEST_F(Stubs, AreNotLookedForUnlessAVerdictNeedsThem) {
   EXPECT_FALSE(read("lib.so").exported_stubs);
 }
 
+// nvcc's stub bears the kernel's name; a function of that name in a program of the driver's API is its own.
+TEST_F(Binary, KernelsInNoContainerHaveNoStubs) {
+  write("lib.c", R"(
+const char ptx[] = "\n.version 8.0\n.target sm_80\n.address_size 64\n.visible .entry scale()\n{\n ret;\n}\n";
+int scale(float *x) { return x != 0 && ptx[0]; }
+)");
+  run("gcc -shared -fPIC lib.c -o lib.so");
+  ReadOptions audit;
+  audit.for_audit = audit.kernels = true;
+  const FileRecord record = read("lib.so", audit);
+  ASSERT_EQ(record.fat_binaries.size(), 1u);
+  EXPECT_EQ(record.fat_binaries[0].images.at(0).kernels.at(0).name, "scale");
+  ASSERT_TRUE(record.exported_stubs);
+  EXPECT_TRUE(record.exported_stubs->empty()) << record.exported_stubs->front().name;
+}
+
 TEST_F(Stubs, OfClangHaveANameOfTheirOwn) {
   run("'" CUDEPLOY_NVCC "' -arch=sm_90 -fatbin lib.cu -o lib.fatbin");
   write("host.s", R"(
