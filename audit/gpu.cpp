@@ -360,14 +360,25 @@ ContainerFit fit(const FatBinary& container, GpuTarget gpu) {
   return best;
 }
 
-Coverage coverage(const FileRecord& file, GpuTarget gpu) {
-  Coverage result;
-  for (const FatBinary& container : file.fat_binaries) {
-    if (!is_judged(container)) {
-      ++result.listed;
-      continue;
+JudgedCode::JudgedCode(const std::vector<const FileRecord*>& files) {
+  for (const FileRecord* file : files)
+    for (const FatBinary& row : file->fat_binaries) {
+      if (!is_judged(row)) continue;
+      if (!is_bare(row)) {
+        fat_binaries.push_back(&row);
+      } else if (!bare_) {
+        bare_ = std::make_unique<FatBinary>(row);
+        fat_binaries.push_back(bare_.get());
+      } else {
+        bare_->images.push_back(row.images[0]);
+      }
     }
-    switch (fit(container, gpu).fit) {
+}
+
+Coverage coverage(const JudgedCode& code, GpuTarget gpu) {
+  Coverage result;
+  for (const FatBinary* container : code.fat_binaries) {
+    switch (fit(*container, gpu).fit) {
       case Fit::native:
         ++result.native;
         break;
@@ -376,7 +387,7 @@ Coverage coverage(const FileRecord& file, GpuTarget gpu) {
         break;
       case Fit::none:
         ++result.none;
-        result.uncovered.push_back(&container);
+        result.uncovered.push_back(container);
         break;
     }
   }
@@ -394,6 +405,7 @@ FileRecord one_of_each_kind(const FileRecord& file) {
   const auto add = [&](std::string_view text) { kind.append(text).push_back('\0'); };
   for (const FatBinary& container : file.fat_binaries) {
     kind.assign(1, container.loadable ? 'l' : 'r');
+    kind.push_back(is_bare(container) ? 'b' : '-');
     for (const Image& image : container.images) {
       kind += fmt::format_int(static_cast<int>(image.kind)).str();
       add(fmt::format_int(image.entry_kind).str());
@@ -528,9 +540,15 @@ std::optional<DriverFloor> driver_floor(const FileRecord& file, GpuTarget gpu) {
     toolkit_major = std::max(toolkit_major.value_or(0), *major);
   }
   bool any = !parts.empty();
-  for (const FatBinary& container : file.fat_binaries) {
-    if (!is_judged(container)) continue;
-    if (const auto floor = driver_floor(container, gpu, toolkit_major)) {
+  const JudgedCode code(file);
+  for (const FatBinary* container : code.fat_binaries) {
+    // Alternatives can come from several toolkits: only the one that is loaded tells its own.
+    FatBinary loaded;
+    if (const Image* image = fit(*container, gpu).image; image && container == code.alternatives()) {
+      loaded.images = {*image};
+      container = &loaded;
+    }
+    if (const auto floor = driver_floor(*container, gpu, toolkit_major)) {
       parts.insert(parts.end(), floor->parts.begin(), floor->parts.end());
       any = true;
     }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -69,18 +70,32 @@ struct ContainerFit {
 };
 ContainerFit fit(const FatBinary& container, GpuTarget gpu);
 
-/// How well a file serves one GPU. A file is as portable as its least portable fat binary.
+/// What of some files takes part in a verdict. Of their images in no container the program picks the one that it loads,
+/// so these are judged as one fat binary that holds them all.
+struct JudgedCode {
+  explicit JudgedCode(const std::vector<const FileRecord*>& files);
+  explicit JudgedCode(const FileRecord& file) : JudgedCode(std::vector{&file}) {}
+
+  std::vector<const FatBinary*> fat_binaries;  ///< in file order; the one for all bare images where the first stands
+
+  /// The one for all bare images; null where there is none.
+  const FatBinary* alternatives() const { return bare_.get(); }
+
+ private:
+  std::unique_ptr<FatBinary> bare_;
+};
+
+/// How well some code serves one GPU. It is as portable as its least portable fat binary.
 struct Coverage {
   Fit worst = Fit::none;   ///< none as well where nothing is judged
   std::size_t native = 0;  ///< fat binaries
   std::size_t jit = 0;
   std::size_t none = 0;
-  std::size_t listed = 0;                   ///< not judged: without kernels, or not loadable
   std::vector<const FatBinary*> uncovered;  ///< the ones counted in `none`, in file order
 
   std::size_t judged() const { return native + jit + none; }
 };
-Coverage coverage(const FileRecord& file, GpuTarget gpu);
+Coverage coverage(const JudgedCode& code, GpuTarget gpu);
 
 /// The fat binaries of a large library are thousands, and alike in all that decides here. This has the first of each
 /// kind: its worst fit, whether something serves a GPU, and its driver floors are those of the file, the counts are

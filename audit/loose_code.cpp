@@ -1,6 +1,7 @@
 #include "loose_code.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 namespace cudeploy {
 
@@ -14,19 +15,16 @@ const FileRecord* first_loose_code(const Bundle& bundle) {
   return first == bundle.files.end() ? nullptr : *first;
 }
 
-LooseCode join_loose_code(const Bundle& bundle) {
-  LooseCode result;
-  result.joined.loadable = false;
-  for (const FileRecord* file : bundle.files) {
-    if (!is_loose_code(*file)) continue;
-    ++result.files;
-    for (const FatBinary& container : file->fat_binaries) {
-      if (!container.loadable) continue;
-      result.joined.loadable = true;
-      result.joined.images.insert(result.joined.images.end(), container.images.begin(), container.images.end());
-    }
-  }
-  return result;
+std::vector<const FileRecord*> loose_code(const Bundle& bundle) {
+  std::vector<const FileRecord*> files;
+  std::ranges::copy_if(bundle.files, std::back_inserter(files),
+                       [](const FileRecord* file) { return is_loose_code(*file); });
+  return files;
+}
+
+bool is_any_loadable(const std::vector<const FileRecord*>& files) {
+  return std::ranges::any_of(
+      files, [](const FileRecord* file) { return std::ranges::any_of(file->fat_binaries, &FatBinary::loadable); });
 }
 
 }  // namespace cudeploy

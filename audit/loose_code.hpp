@@ -2,7 +2,7 @@
 // program knows, so they are judged as one, over the whole bundle: one answer instead of thousands.
 #pragma once
 
-#include <cstddef>
+#include <vector>
 
 #include "bundle.hpp"
 
@@ -14,10 +14,10 @@ bool is_loose_code(const FileRecord& file);
 /// Where the one verdict stands; null where the bundle has none.
 const FileRecord* first_loose_code(const Bundle& bundle);
 
-struct LooseCode {
-  FatBinary joined;  ///< all their loadable images
-  std::size_t files = 0;
-};
-LooseCode join_loose_code(const Bundle& bundle);
+/// All of them, in the bundle's order: their images are in no container, so JudgedCode joins them.
+std::vector<const FileRecord*> loose_code(const Bundle& bundle);
+
+/// Whether some device code of these files is linked already.
+bool is_any_loadable(const std::vector<const FileRecord*>& files);
 
 }  // namespace cudeploy

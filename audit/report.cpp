@@ -307,9 +307,10 @@ struct Served {
 /// Of all GPUs that are known, the oldest first; nothing where no fat binary is judged.
 std::vector<Served> served_by(const FileRecord& whole) {
   const FileRecord file = one_of_each_kind(whole);
+  const JudgedCode code(file);
   std::vector<Served> all;
   for (const Gpu& gpu : known_gpus()) {
-    const Coverage covered = coverage(file, gpu.target);
+    const Coverage covered = coverage(code, gpu.target);
     if (covered.judged() == 0) return {};
     const Support now = support(covered);
     const bool runs = now == Support::native || now == Support::jit;
@@ -495,7 +496,7 @@ void coverage_table(std::string& out, const Audit& audit, const Ink& ink) {
     DriverVersion highest;
     bool complete = true;
     for (const FileRecord* file : files) {
-      if (support(coverage(*file, target)) == Support::none) continue;
+      if (support(coverage(JudgedCode(*file), target)) == Support::none) continue;
       auto floor = driver_floor(*file, target);
       if (!floor) continue;
       complete = complete && floor->complete;
@@ -528,7 +529,7 @@ void coverage_table(std::string& out, const Audit& audit, const Ink& ink) {
   row("GPU", [&](std::size_t i) { return padded(table[i].number, table[i].width); });
   for (const FileRecord* file : files)
     row(printable(file->path), [&](std::size_t i) {
-      return support_word(support(coverage(*file, audit.policy.gpus[i])), table[i].width, ink);
+      return support_word(support(coverage(JudgedCode(*file), audit.policy.gpus[i])), table[i].width, ink);
     });
   row("driver", [&](std::size_t i) { return padded(table[i].driver, table[i].width); });
 }
@@ -666,9 +667,10 @@ std::string audit_json(const Audit& audit) {
                         {"reason", row.reason}});
   Json covered = Json::array();
   for (const FileRecord& file : audit.record.files) {
-    if (!has_judged_code(file)) continue;
+    const JudgedCode code(file);
+    if (code.fat_binaries.empty()) continue;
     for (GpuTarget gpu : policy.gpus) {
-      Coverage all = coverage(file, gpu);
+      Coverage all = coverage(code, gpu);
       auto floor = driver_floor(file, gpu);
       covered.push_back({{"path", file.path},
                          {"gpu", to_string(gpu)},

@@ -38,10 +38,11 @@ Verdict check(const Subject& subject) {
   if (!oldest) return Verdict::not_applicable("no kernels");
 
   std::vector<std::string> holes;
+  const JudgedCode code(file);
   std::size_t containers = 0, judged = 0;
   for (const Gpu& gpu : known_gpus()) {
     if (gpu.target < *oldest || gpu.target > *newest || !can_be_in(gpu, file)) continue;
-    const Coverage found = coverage(file, gpu.target);
+    const Coverage found = coverage(code, gpu.target);
     judged = found.judged();
     if (found.none == 0) continue;
     holes.push_back(describe(gpu.target));

@@ -33,27 +33,23 @@ std::string hint_for(GpuTarget gpu) {
 Verdict check(const Subject& subject) {
   const FileRecord& file = subject.file;
   if (subject.policy.gpus.empty()) return Verdict::not_applicable("no GPU was named (--gpus, or gpus in the policy)");
-  FileRecord loose_record;
-  const FileRecord* judged = &file;
+  std::vector<const FileRecord*> files = {&file};
   std::string noun = "the device code has";
   if (is_loose_code(file)) {
     const FileRecord* first = first_loose_code(subject.bundle);
     if (first != &file)
       return Verdict::not_applicable("loose device code of a bundle is judged as one, at " + first->path);
-    LooseCode loose = join_loose_code(subject.bundle);
-    if (loose.files > 1) noun = fmt::format("device code in {} loose files has", loose.files);
-    loose_record.fat_binaries.push_back(std::move(loose.joined));
-    judged = &loose_record;
+    files = loose_code(subject.bundle);
+    if (files.size() > 1) noun = fmt::format("device code in {} loose files has", files.size());
   }
-  if (judged->fat_binaries.empty()) return Verdict::not_applicable("no device code");
-  bool loadable = false;
-  for (const FatBinary& container : judged->fat_binaries) loadable |= container.loadable;
-  if (!loadable) return Verdict::not_applicable("relocatable device code, not device-linked yet");
+  if (file.fat_binaries.empty()) return Verdict::not_applicable("no device code");
+  if (!is_any_loadable(files)) return Verdict::not_applicable("relocatable device code, not device-linked yet");
+  const JudgedCode code(files);
+  if (code.fat_binaries.empty()) return Verdict::not_applicable("no kernels");
 
   std::vector<Evidence> evidence;
   for (const GpuTarget gpu : subject.policy.gpus) {
-    const Coverage found = coverage(*judged, gpu);
-    if (found.judged() == 0) return Verdict::not_applicable("no kernels");
+    const Coverage found = coverage(code, gpu);
     if (found.none == 0) continue;
     // NVIDIA's libraries choose among fat binaries that are each for some GPUs; only having none is a fault.
     if (file.vendor && found.native + found.jit > 0) continue;
@@ -87,7 +83,8 @@ constinit const Rule gpu_not_covered = {
         "device' (209); with lazy loading that may be hours after its start. Some programs never look at the error "
         "and compute zeros. A cubin runs on the same major from its minor on; on Tegra (8.7, 11.0) and for the "
         "suffix a on exactly its own GPU, for the suffix f in its family. PTX runs on newer GPUs. Each fat binary "
-        "with kernels counts; of NVIDIA's own libraries, which choose among theirs, one that fits is enough.",
+        "with kernels counts; images in none (PTX as text, cubins as they are), from which the program picks, count as "
+        "one; of NVIDIA's own libraries, which choose among theirs, one that fits is enough.",
     .fix =
         "Add the GPU's architecture to the build, or PTX of an architecture that is not newer. See the coverage table "
         "of 'cudeploy inspect'.",

@@ -88,28 +88,21 @@ Verdict judge_containers(const std::vector<const FatBinary*>& judged, const File
 
 Verdict check(const Subject& subject) {
   const FileRecord& file = subject.file;
+  std::vector<const FileRecord*> files = {&file};
+  std::string noun = "the device code";
   if (is_loose_code(file)) {
     const FileRecord* first = first_loose_code(subject.bundle);
     if (first != &file)
       return Verdict::not_applicable("loose device code of a bundle is judged as one, at " + first->path);
-    const LooseCode loose = join_loose_code(subject.bundle);
-    if (!loose.joined.loadable) return Verdict::not_applicable("relocatable device code, not device-linked yet");
-    if (!is_judged(loose.joined)) return Verdict::not_applicable("no kernels");
-    return judge_containers(
-        {&loose.joined}, file,
-        loose.files == 1 ? "the device code" : fmt::format("device code in {} loose files", loose.files));
+    files = loose_code(subject.bundle);
+    if (files.size() > 1) noun = fmt::format("device code in {} loose files", files.size());
   }
   if (file.fat_binaries.empty()) return Verdict::not_applicable("no device code");
   if (file.vendor) return Verdict::not_applicable(fmt::format("{} is NVIDIA's own file", file.vendor->name));
-  std::vector<const FatBinary*> judged;
-  bool loadable = false;
-  for (const FatBinary& container : file.fat_binaries) {
-    loadable |= container.loadable;
-    if (is_judged(container)) judged.push_back(&container);
-  }
-  if (!loadable) return Verdict::not_applicable("relocatable device code, not device-linked yet");
-  if (judged.empty()) return Verdict::not_applicable("no kernels");
-  return judge_containers(judged, file, "the device code");
+  if (!is_any_loadable(files)) return Verdict::not_applicable("relocatable device code, not device-linked yet");
+  const JudgedCode code(files);
+  if (code.fat_binaries.empty()) return Verdict::not_applicable("no kernels");
+  return judge_containers(code.fat_binaries, file, noun);
 }
 
 }  // namespace
@@ -127,7 +120,8 @@ constinit const Rule missing_ptx = {
         "A cubin runs on GPUs of the same major only. Without PTX the program answers 'no kernel image is available "
         "for execution on the device' (209) on every generation that comes after it was built. PTX of an "
         "architecture with suffix (compute_90a) is no fallback, and PTX in relocatable code is not loadable. "
-        "Fat binaries without kernels, which nvcc's link step adds to each file, do not count. NVIDIA's own "
+        "Fat binaries without kernels, which nvcc's link step adds to each file, do not count. Images in none (PTX as "
+        "text, cubins as they are), from which the program picks, count as one. NVIDIA's own "
         "libraries are not judged: they choose among fat binaries themselves, and nobody else can change them.",
     .fix =
         "Keep PTX of at least the newest architecture that you build for: 'code=compute_XY' in -gencode, "

@@ -35,13 +35,11 @@ Verdict check(const Subject& subject) {
   if (!wanted) return Verdict::not_applicable("the driver's version is not understood");
 
   std::map<std::string, Ask> asks;  // by PTX version
-  bool judged = false;
-  for (const FatBinary& container : file.fat_binaries) {
-    if (!is_judged(container)) continue;
-    judged = true;
+  const JudgedCode code(file);
+  for (const FatBinary* container : code.fat_binaries) {
     std::map<std::string, bool> counted;
     for (const GpuTarget gpu : gpus_to_look_at(subject.policy)) {
-      const ContainerFit serving = fit(container, gpu);
+      const ContainerFit serving = fit(*container, gpu);
       if (serving.fit != Fit::jit || serving.image->kind != ImageKind::ptx || !serving.image->ptx_version) continue;
       // A GPU that the wanted driver does not know yet will have a newer one.
       const Gpu* row = find_gpu(gpu);
@@ -59,7 +57,7 @@ Verdict check(const Subject& subject) {
       if (std::find(ask.gpus.begin(), ask.gpus.end(), name) == ask.gpus.end()) ask.gpus.push_back(name);
     }
   }
-  if (!judged) return Verdict::not_applicable("no kernels");
+  if (code.fat_binaries.empty()) return Verdict::not_applicable("no kernels");
   std::vector<Evidence> evidence;
   for (const auto& [version, ask] : asks)
     evidence.push_back(

@@ -13,7 +13,10 @@ namespace {
 
 FatBinary container(std::initializer_list<const char*> images) {
   FatBinary result;
-  for (const char* image : images) result.images.push_back(short_image(image));
+  for (const char* image : images) {
+    result.images.push_back(short_image(image));
+    result.images.back().offset = 16;  // behind the header
+  }
   return result;
 }
 
@@ -57,7 +60,7 @@ FileRecord file_of_all_kinds() {
     for (int i = 0; i < 2; ++i) {
       FatBinary one = container({"sm_90"});
       change(one, one.images.front());
-      one.offset = file.fat_binaries.size();
+      one.offset = 64 * file.fat_binaries.size();
       file.fat_binaries.push_back(std::move(one));
     }
   };
@@ -93,7 +96,7 @@ TEST(Gpu, OneOfEachKindOfFatBinaryDecidesAsAllDo) {
     const FileRecord few = one_of_each_kind(alike);
     ASSERT_EQ(few.fat_binaries.size(), 2U);
     for (const Gpu& gpu : known_gpus()) {
-      EXPECT_EQ(coverage(few, gpu.target).worst, coverage(alike, gpu.target).worst) << kind;
+      EXPECT_EQ(coverage(JudgedCode(few), gpu.target).worst, coverage(JudgedCode(alike), gpu.target).worst) << kind;
       const auto expected = driver_floor(alike, gpu.target), found = driver_floor(few, gpu.target);
       ASSERT_EQ(found.has_value(), expected.has_value()) << kind;
       if (!found) continue;
@@ -205,20 +208,45 @@ TEST(Coverage, IsTheWorstOverFatBinariesWithKernels) {
   FileRecord file;
   file.fat_binaries = {container({"sm_90", "compute_90"}), container({"compute_80"}), container({"sm_75 kernels=0"}),
                        container({})};
-  Coverage found = coverage(file, {9, 0});
+  const JudgedCode code(file);
+  Coverage found = coverage(code, {9, 0});
   EXPECT_EQ(found.worst, Fit::jit);
   EXPECT_EQ(found.native, 1u);
   EXPECT_EQ(found.jit, 1u);
   EXPECT_EQ(found.none, 0u);
-  EXPECT_EQ(found.listed, 2u);
-  found = coverage(file, {8, 0});
+  EXPECT_EQ(code.fat_binaries.size(), 2u);
+  found = coverage(code, {8, 0});
   EXPECT_EQ(found.worst, Fit::none);
   ASSERT_EQ(found.uncovered.size(), 1u);
   EXPECT_EQ(found.uncovered[0], &file.fat_binaries[0]);
   file.fat_binaries = {container({"unknown_?"}), container({"unknown_90"})};
-  EXPECT_EQ(coverage(file, {9, 0}).listed, 1u) << "an entry too damaged to tell its architecture";
-  EXPECT_EQ(coverage(FileRecord{}, {9, 0}).judged(), 0u);
-  EXPECT_EQ(coverage(FileRecord{}, {9, 0}).worst, Fit::none);
+  EXPECT_EQ(JudgedCode(file).fat_binaries.size(), 1u) << "an entry too damaged to tell its architecture";
+  EXPECT_EQ(coverage(JudgedCode(FileRecord{}), {9, 0}).judged(), 0u);
+  EXPECT_EQ(coverage(JudgedCode(FileRecord{}), {9, 0}).worst, Fit::none);
+}
+
+TEST(Coverage, ImagesInNoContainerAreAlternatives) {
+  FileRecord file;
+  for (const char* image : {"compute_70 ptx=7.0", "sm_80", "compute_90a ptx=9.0", "sm_120 kernels=0"})
+    file.fat_binaries.push_back(container({image}));
+  EXPECT_EQ(JudgedCode(file).fat_binaries.size(), 3u);
+  for (FatBinary& row : file.fat_binaries) row.images[0].offset = row.offset;
+  file.fat_binaries.push_back(container({"sm_70", "compute_70"}));
+  const JudgedCode code(file);
+  ASSERT_EQ(code.fat_binaries.size(), 2u);
+  EXPECT_EQ(code.fat_binaries[0]->images.size(), 3u);
+  EXPECT_EQ(code.fat_binaries[1], &file.fat_binaries[4]);
+  Coverage found = coverage(code, {8, 0});
+  EXPECT_EQ(found.native, 1u);
+  EXPECT_EQ(found.jit, 1u);
+  EXPECT_EQ(found.none, 0u);
+  EXPECT_EQ(coverage(code, {9, 0}).jit, 2u);
+  EXPECT_EQ(coverage(code, {6, 0}).none, 2u);
+  file.fat_binaries.pop_back();
+  EXPECT_EQ(driver_floor(file, {7, 0})->text(), "450.80.02") << "not that of CUDA 13, which made another";
+  // A container of the same kind does not hide behind a bare image.
+  file.fat_binaries.push_back(container({"sm_80"}));
+  EXPECT_EQ(coverage(JudgedCode(one_of_each_kind(file)), {9, 0}).worst, Fit::none);
 }
 
 TEST(Driver, VersionsCompareAsNumbers) {

@@ -66,16 +66,20 @@ Image short_image(const std::string& text) {
   return image;
 }
 
-FatBinary short_fat_binary(const nlohmann::json& value) {
+FatBinary short_fat_binary(const nlohmann::json& value, bool bare) {
   FatBinary container;
   container.section = ".nv_fatbin";
   if (value.is_object()) {
     container.loadable = value.value("loadable", true);
     container.offset = value.value("offset", std::uint64_t{0});
+    bare = value.value("bare", bare);
     if (!container.loadable) container.section = "__nv_relfatbin";
   }
-  for (const auto& image : value.is_object() ? value.at("images") : value)
+  constexpr std::uint64_t header = 16;
+  for (const auto& image : value.is_object() ? value.at("images") : value) {
     container.images.push_back(short_image(image.get<std::string>()));
+    container.images.back().offset = container.offset + (bare ? 0 : header);
+  }
   return container;
 }
 
@@ -115,6 +119,8 @@ FileRecord short_file(const std::string& path, const nlohmann::json& value) {
                          {"runtime_copies", nlohmann::json::array()},
                          {"fat_binaries", nlohmann::json::array()},
                          {"problems", nlohmann::json::array()}};
+  const std::string format = value.contains("format") ? value["format"].get<std::string>() : "elf";
+  const bool bare = format == "cubin" || format == "ptx";
   std::vector<FatBinary> containers;
   std::vector<RuntimeCopy> copies;
   static const std::vector<std::string> further = {
@@ -122,7 +128,7 @@ FileRecord short_file(const std::string& path, const nlohmann::json& value) {
       "interpreter", "version_definitions", "version_needs", "delayed"};
   for (const auto& [key, field] : value.items()) {
     if (key == "fat_binaries") {
-      for (const auto& container : field) containers.push_back(short_fat_binary(container));
+      for (const auto& container : field) containers.push_back(short_fat_binary(container, bare));
     } else if (key == "runtime_copies") {
       for (const auto& copy : field) copies.push_back(short_runtime(copy.get<std::string>()));
     } else {

@@ -13,8 +13,9 @@ namespace cudeploy {
 /// concatenated entry), kernels=N (0 where none; unknown where not given), toolkit=13.0.
 Image short_image(const std::string& text);
 
-/// A list of images, or an object with "images", "loadable" and "offset".
-FatBinary short_fat_binary(const nlohmann::json& value);
+/// A list of images, or an object with "images", "loadable", "offset" and "bare" (in no container; that of files of
+/// device code, where nothing is said).
+FatBinary short_fat_binary(const nlohmann::json& value, bool bare);
 
 /// "private-static 13.0", "needs-shared", "unified 13.0 generation=13_1", "private-static level=12080".
 RuntimeCopy short_runtime(const std::string& text);
