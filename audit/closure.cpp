@@ -6,6 +6,7 @@
 #include <cctype>
 #include <optional>
 #include <set>
+#include <unordered_map>
 
 namespace cudeploy {
 namespace {
@@ -79,21 +80,13 @@ class Tree {
  public:
   explicit Tree(const Bundle& bundle) : bundle_(bundle) {
     for (const FileRecord* file : bundle.files)
-      if (is_loadable(*file)) files_.emplace(key(place(file->path)), file);
-    for (const auto& [path, target] : bundle.links) links_.emplace(key(place(path)), target);
+      if (is_loadable(*file)) files_.emplace(key(places_.emplace(file->path, locate(file->path)).first->second), file);
+    for (const auto& [path, folders] : bundle.loader_folders) places_.emplace(path, locate(path));
+    for (const auto& [path, target] : bundle.links) links_.emplace(key(locate(path)), target);
   }
 
-  Place place(std::string_view path) const {
-    if (const std::string_view root = package_root(bundle_, path); !root.empty())
-      return {std::string(root), normal_path(strip_root(path.substr(root.size() + 1)))};
-    if (!bundle_.name.empty()) {
-      std::string_view folder = bundle_.name;
-      while (folder.size() > 1 && folder.ends_with('/')) folder.remove_suffix(1);
-      if (path.starts_with(folder) && path.size() > folder.size() && (folder == "/" || path[folder.size()] == '/'))
-        return {std::string(folder), normal_path(strip_root(path.substr(folder.size())))};
-    }
-    return {"", normal_path(path)};
-  }
+  /// Of a file that is loaded, or names folders for the loader.
+  const Place& place(std::string_view path) const { return places_.find(path)->second; }
 
   /// The folder of a place below `root`, "" for the top.
   static std::string folder_of(const std::string& inner) {
@@ -103,24 +96,28 @@ class Tree {
   }
 
   /// The file that opening this path gives, null where the bundle has none. As the kernel does it: part by part,
-  /// links followed on the way, so that a ".." behind a linked folder leads to where the folder really lies.
-  const FileRecord* open(const std::string& root, const std::string& path) const {
-    const auto resolved = resolve(root, path);
+  /// links followed on the way, so that a ".." behind a linked folder leads to where the folder really lies. A relative
+  /// path is one from `folder`, where that really lies.
+  const FileRecord* open(const std::string& root, const std::string& path, const std::string& folder = "") const {
+    const auto resolved = resolve(root, path, folder);
     if (!resolved) return nullptr;
     const auto file = files_.find(key({root, *resolved}));
     return file == files_.end() ? nullptr : file->second;
   }
 
   /// Where a path really lies; nothing where it leads out of the bundle, runs in a circle or is too long.
-  std::optional<std::string> resolve(const std::string& root, std::string path) const {
+  std::optional<std::string> resolve(const std::string& root, std::string path, std::string done = "") const {
     constexpr int most_links = 40;                    // as Linux has it
     const std::string top = root.empty() ? "/" : "";  // where an absolute path begins
-    std::string done = path.starts_with('/') ? top : "";
-    for (int followed = 0; !path.empty();) {
-      if (path.size() >= path_limit) return {};
-      const std::size_t end = std::min(path.find('/'), path.size());
-      const std::string part = path.substr(0, end);
-      path.erase(0, end + 1);
+    if (path.starts_with('/')) done = top;
+    std::string name = key({root, ""});
+    const std::size_t before = name.size();
+    int followed = 0;
+    for (std::size_t at = 0; at < path.size();) {
+      if (path.size() - at >= path_limit) return {};
+      const std::size_t end = std::min(path.find('/', at), path.size());
+      const std::string_view part = std::string_view(path).substr(at, end - at);
+      at = end + 1;
       if (part.empty() || part == ".") continue;
       if (part == "..") {
         if (done == "/") continue;
@@ -133,23 +130,38 @@ class Tree {
         }
         continue;
       }
-      const std::string here = done.empty() ? part : done == "/" ? "/" + part : done + "/" + part;
-      const auto link = links_.find(key({root, here}));
-      if (link == links_.end()) {
-        done = here;
-        continue;
-      }
+      const std::size_t folder = done.size();
+      if (!done.empty() && done != "/") done += '/';
+      done += part;
+      if (links_.empty()) continue;
+      name.resize(before);
+      const auto link = links_.find(name += done);
+      if (link == links_.end()) continue;
       if (++followed > most_links) return {};
+      done.resize(folder);
       if (link->second.starts_with('/')) {
         if (!root.empty() && !is_unpacked_at_root(bundle_, root)) return {};
         done = top;
       }
-      path = link->second + "/" + path;
+      path = link->second + "/" + path.substr(std::min(at, path.size()));
+      at = 0;
     }
     return done;
   }
 
  private:
+  Place locate(std::string_view path) const {
+    if (const std::string_view root = package_root(bundle_, path); !root.empty())
+      return {std::string(root), normal_path(strip_root(path.substr(root.size() + 1)))};
+    if (!bundle_.name.empty()) {
+      std::string_view folder = bundle_.name;
+      while (folder.size() > 1 && folder.ends_with('/')) folder.remove_suffix(1);
+      if (path.starts_with(folder) && path.size() > folder.size() && (folder == "/" || path[folder.size()] == '/'))
+        return {std::string(folder), normal_path(strip_root(path.substr(folder.size())))};
+    }
+    return {"", normal_path(path)};
+  }
+
   static std::string_view strip_root(std::string_view path) {
     while (path.starts_with('/')) path.remove_prefix(1);
     return path;
@@ -157,6 +169,7 @@ class Tree {
   static std::string key(const Place& place) { return place.root + '\n' + place.inner; }
 
   const Bundle& bundle_;
+  std::unordered_map<std::string_view, Place> places_;  // by path: the packages of a path are many to search
   std::map<std::string, const FileRecord*> files_;
   std::map<std::string, std::string> links_;
 };
@@ -190,9 +203,12 @@ std::vector<Distribution> distributions_of(Unpacking unpacking, const std::optio
 
 /// The bytes that the token takes at the start of `text`, "$LIB" or "${LIB}"; 0 where it is none: $LIBRARY is a name.
 std::size_t token_length(std::string_view text, std::string_view name) {
-  if (text.starts_with(fmt::format("${{{}}}", name))) return name.size() + 3;
-  if (!text.starts_with(fmt::format("${}", name))) return 0;
-  const unsigned char next = text.size() > name.size() + 1 ? text[name.size() + 1] : '/';
+  if (!text.starts_with('$')) return 0;
+  text.remove_prefix(1);
+  if (text.starts_with('{'))
+    return text.substr(1).starts_with(name) && text.substr(1 + name.size()).starts_with('}') ? name.size() + 3 : 0;
+  if (!text.starts_with(name)) return 0;
+  const unsigned char next = text.size() > name.size() ? text[name.size()] : '/';
   return std::isalnum(next) || next == '_' ? 0 : name.size() + 1;
 }
 
@@ -207,10 +223,15 @@ struct Token {
   std::optional<std::string> value;  ///< nothing where nobody knows it
 };
 
-/// The text with its tokens replaced, wherever they stand; nothing where a value is not known.
+/// The text with its tokens replaced, wherever they stand; nothing where a value is not known. What is too long for a
+/// path is left so.
 std::optional<std::string> expand(std::string_view text, const std::array<Token, 3>& tokens) {
   std::string expanded;
-  while (!text.empty()) {
+  while (expanded.size() < path_limit) {
+    const std::size_t plain = std::min(text.find('$'), text.size());
+    expanded += text.substr(0, plain);
+    text.remove_prefix(plain);
+    if (text.empty()) break;
     std::size_t length = 0;
     for (const auto& [name, value] : tokens) {
       length = token_length(text, name);
@@ -239,8 +260,9 @@ class Walk {
           }))
         levels_.emplace_back(folder);
     const auto with_lib = [](const std::string& entry) { return holds_token(entry, "LIB"); };
-    uses_lib_ = std::any_of(bundle.files.begin(), bundle.files.end(), [&](const FileRecord* file) {
-      return std::ranges::any_of(file->rpath, with_lib) || std::ranges::any_of(file->runpath, with_lib);
+    closure_.uses_lib = std::any_of(bundle.files.begin(), bundle.files.end(), [&](const FileRecord* file) {
+      return std::ranges::any_of(file->rpath, with_lib) || std::ranges::any_of(file->runpath, with_lib) ||
+             std::ranges::any_of(file->needed, with_lib);
     });
   }
 
@@ -281,7 +303,7 @@ class Walk {
     for (const Distribution& distribution :
          distributions_of(unpacking_of(bundle_, tree_.place(root.path).root), root.machine)) {
       for (level_ = lowest; level_ < levels_.size(); ++level_) {
-        Process process = load(root, uses_lib_ ? distribution.lib : "");
+        Process process = load(root, closure_.uses_lib ? distribution.lib : "");
         const auto same_needs = [](const Need& a, const Need& b) {
           return a.provider == b.provider && a.file == b.file;
         };
@@ -291,7 +313,7 @@ class Walk {
         if (processes.empty() || !std::ranges::equal(process.objects, processes.back().objects, same))
           processes.push_back(std::move(process));
       }
-      if (!uses_lib_) break;
+      if (!closure_.uses_lib) break;
     }
     return processes;
   }
@@ -306,6 +328,7 @@ class Walk {
     add_names(root, "", 0);
     for (std::size_t i = 0; i < process.objects.size(); ++i) {
       searched_ = 0;
+      real_folders_.clear();
       for (const std::string& name : process.objects[i].file->needed) {
         Need need = root.format == Format::pe ? look_up_dll(process, i, name) : look_up(process, i, name);
         process.objects[i].needs.push_back(std::move(need));
@@ -336,13 +359,26 @@ class Walk {
     std::string via;
   };
 
+  /// Where a folder of `root` really lies. One object looks into the same ones for each name.
+  const std::optional<std::string>& real_folder(const std::string& root, const std::string& folder) {
+    const auto [known, fresh] = real_folders_.try_emplace(root + '\n' + folder);
+    if (fresh) known->second = tree_.resolve(root, folder);
+    return known->second;
+  }
+
+  const FileRecord* open_in(const std::string& root, const std::string& folder, const std::string& name) {
+    if (folder.size() + 1 + name.size() >= path_limit) return nullptr;
+    const auto& real = real_folder(root, folder);
+    return real ? tree_.open(root, name, *real) : nullptr;
+  }
+
   /// One folder, those of the machine's own level in it first.
   bool try_folder(const std::string& root, const std::string& folder, const std::string& label,
-                  const FileRecord& requester, const std::string& name, Hit& hit, std::string& why) const {
+                  const FileRecord& requester, const std::string& name, Hit& hit, std::string& why) {
     for (std::size_t level = level_; level != std::string::npos; --level) {
       const std::string& below = levels_[level];
       const std::string place = below.empty() ? folder : folder + "/" + below;
-      const FileRecord* found = tree_.open(root, place.empty() ? name : place + "/" + name);
+      const FileRecord* found = open_in(root, place, name);
       if (!found) continue;
       if (found->machine != requester.machine || found->format != requester.format) {
         why = fmt::format("there, but made for {}", found->machine.value_or("another machine"));
@@ -353,7 +389,7 @@ class Walk {
     }
     if (level_ + 1 < levels_.size())
       for (const std::string& below : levels_)
-        if (tree_.open(root, folder + "/" + below + "/" + name)) why = "only in " + below + ", which not every CPU has";
+        if (open_in(root, folder + "/" + below, name)) why = "only in " + below + ", which not every CPU has";
     return false;
   }
 
@@ -385,10 +421,25 @@ class Walk {
     return {};
   }
 
+  /// Counts a try, whatever comes of it: its names, and what it costs besides them.
+  void charge(std::size_t names) {
+    constexpr std::size_t one_try = 64;
+    searched_ += one_try + names;
+  }
+
+  /// Whether it is enough, which `tried` then says.
+  bool gives_up(std::vector<std::string>& tried) const {
+    constexpr std::string_view text = "not looked for any further: no loader searches so many places";
+    if (searched_ <= search_limit) return false;
+    if (tried.empty() || tried.back() != text) tried.emplace_back(text);
+    return true;
+  }
+
   /// One entry of a search path, for a file with this name.
   bool try_entry(const Process& process, const Loaded& owner, const std::string& root, const std::string& entry,
                  std::string_view kind, const FileRecord& requester, const std::string& name, Hit& hit,
                  std::vector<std::string>& tried) {
+    charge(owner.file->path.size() + entry.size() + name.size());
     if (entry.size() >= path_limit) {
       tried.push_back(fmt::format("{} entry of {} bytes: longer than any path", kind, entry.size()));
       return false;
@@ -397,10 +448,10 @@ class Walk {
                                                        : fmt::format("{} {} of {}", kind, entry, owner.file->path);
     std::string why = "not there";
     if (const auto place = place_of(entry, process, owner, root, why)) {
-      searched_ += place->size() + name.size();
+      searched_ += place->size();
       if (place->size() + 1 + name.size() >= path_limit) {
         why = "longer than any path";
-      } else if (!tree_.resolve(root, *place)) {
+      } else if (!real_folder(root, *place)) {
         why = "leads out of the bundle";
       } else if (try_folder(root, *place, label, requester, name, hit, why)) {
         return true;
@@ -417,10 +468,7 @@ class Walk {
                    Hit& hit, std::vector<std::string>& tried) {
     if (names_no_folder(entries)) return false;
     for (const std::string& entry : entries) {
-      if (searched_ > search_limit) {
-        tried.push_back("not looked for any further: no loader searches so many places");
-        return false;
-      }
+      if (gives_up(tried)) return false;
       if (try_entry(process, owner, root, entry, kind, requester, name, hit, tried)) return true;
     }
     return false;
@@ -428,11 +476,14 @@ class Walk {
 
   /// A needed path is opened as it is, its tokens replaced.
   bool open_path(const Process& process, std::size_t requester, const std::string& name, Hit& hit,
-                 std::vector<std::string>& tried) const {
+                 std::vector<std::string>& tried) {
+    if (gives_up(tried)) return false;
+    charge(name.size());
     const Loaded& object = process.objects[requester];
     const std::string root = tree_.place(object.file->path).root;
     std::string why = "not there";
     if (const auto place = place_of(name, process, object, root, why)) {
+      searched_ += place->size();
       const FileRecord* found = tree_.open(root, *place);
       if (found && found->machine == object.file->machine && found->format == object.file->format) {
         hit = {found, Tree::folder_of(*place), "path"};
@@ -473,7 +524,7 @@ class Walk {
   }
 
   /// The loader's cache as ldconfig makes it when the package is installed, as far as the package itself names folders.
-  bool try_cache(const std::string& root, const FileRecord& requester, const std::string& name, Hit& hit) const {
+  bool try_cache(const std::string& root, const FileRecord& requester, const std::string& name, Hit& hit) {
     const auto system_folders = distributions_of(unpacking_of(bundle_, root), requester.machine).front().system_folders;
     for (const auto& [path, folders] : bundle_.loader_folders) {
       if (tree_.place(path).root != root) continue;
@@ -596,13 +647,13 @@ class Walk {
   Closure closure_;
   std::multimap<std::string, const FileRecord*> by_name_, by_soname_;
   std::set<const FileRecord*> reached_;
-  bool uses_lib_ = false;                   ///< a search path of the bundle has $LIB in it
   std::vector<std::string> levels_ = {""};  ///< subfolders for better CPUs that the bundle has, the plain one first
   // Of the process that is being filled:
   std::size_t level_ = 0;                     ///< what its machine can do: this one of `levels_` and those before
   std::map<std::string, std::size_t> names_;  ///< name -> object
   std::set<std::string> outside_names_;       ///< that the system brought
-  std::size_t searched_ = 0;                  ///< bytes of paths that were tried for the object at hand
+  std::unordered_map<std::string, std::optional<std::string>> real_folders_;  ///< of the object at hand
+  std::size_t searched_ = 0;  ///< bytes of paths that were tried for the object at hand
 };
 
 }  // namespace

@@ -64,6 +64,7 @@ struct Closure {
   /// machines with better CPUs (glibc-hwcaps) or of another distribution ($LIB) load other files of the bundle.
   std::vector<Process> processes;
   std::map<const FileRecord*, std::vector<Occurrence>> occurrences;
+  bool uses_lib = false;  ///< a search path or a needed path of the bundle has $LIB in it
 };
 
 /// Executables and shared objects only; everything else never meets the loader.

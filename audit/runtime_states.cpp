@@ -52,6 +52,14 @@ std::string without_build_tags(std::string_view name) {
   return result;
 }
 
+/// A path without the folders that $LIB can stand for: a machine looks into one of them. "a/lib64/x.so" -> "a/x.so"
+std::string without_lib(std::string_view path) {
+  std::string result(path);
+  for (const std::string_view folder : {"/lib/x86_64-linux-gnu/", "/lib/aarch64-linux-gnu/", "/lib64/", "/lib/"})
+    for (std::size_t at; (at = result.find(folder)) != std::string::npos;) result.erase(at, folder.size() - 1);
+  return result;
+}
+
 std::optional<int> leading_number(std::string_view text) {
   if (const auto version = driver_version(text.substr(0, text.find_first_not_of("0123456789")))) return version->branch;
   return {};
@@ -107,11 +115,11 @@ std::vector<int> majors_of(const FileRecord& file, const RuntimeCopy& copy) {
 
 bool is_vendor_file(const FileRecord& file) { return file.vendor.has_value(); }
 
-Meeting::Meeting(const FileRecord& file)
+Meeting::Meeting(const FileRecord& file, const Closure& closure)
     : file_(&file),
       name_(file_name(file.path)),
       executable_(cudeploy::is_executable(file)),
-      path_of_any_build_(without_build_tags(file.path)),
+      path_of_any_build_(without_build_tags(closure.uses_lib ? without_lib(fmt::format("/{}", file.path)) : file.path)),
       name_of_any_build_(without_build_tags(name_)) {}
 
 bool Meeting::may_meet(const Meeting& other) const {
@@ -119,11 +127,13 @@ bool Meeting::may_meet(const Meeting& other) const {
   if (executable_ && other.executable_) return false;
   if (name_of_any_build_ != other.name_of_any_build_) return true;
   if (name_ != other.name_) return false;
-  // One name in two folders: builds for several CUDA versions lie in folders of their own.
+  // One name in two folders: builds for several CUDA versions, CPUs or distributions lie in folders of their own.
   return file_->path == other.file_->path || path_of_any_build_ != other.path_of_any_build_;
 }
 
-bool may_meet(const FileRecord& a, const FileRecord& b) { return Meeting(a).may_meet(Meeting(b)); }
+bool may_meet(const FileRecord& a, const FileRecord& b, const Closure& closure) {
+  return Meeting(a, closure).may_meet(Meeting(b, closure));
+}
 
 std::string short_list(const std::vector<std::string>& names) {
   constexpr std::size_t most = 3;

@@ -1,12 +1,13 @@
 // Two CUDA runtimes are harmless until they meet in one process. Which ones can meet is the same question for every
 // rule about runtimes: a library may be loaded by any program of its bundle, two programs never meet, and builds of
-// one library for several CUDA or Python versions are alternatives of which one is loaded.
+// one library for several CUDA or Python versions, CPUs or distributions are alternatives of which one is loaded.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "closure.hpp"
 #include "inspect_record.hpp"
 
 namespace cudeploy {
@@ -35,12 +36,12 @@ std::optional<int> major_of_library(std::string_view name);
 bool is_vendor_file(const FileRecord& file);
 
 /// Whether both can be in one process, as far as names and types tell.
-bool may_meet(const FileRecord& a, const FileRecord& b);
+bool may_meet(const FileRecord& a, const FileRecord& b, const Closure& closure);
 
 /// What that depends on, for who asks about many: reading it from the names takes longest.
 class Meeting {
  public:
-  explicit Meeting(const FileRecord& file);
+  Meeting(const FileRecord& file, const Closure& closure);
   bool may_meet(const Meeting& other) const;
   bool is_executable() const { return executable_; }
 

@@ -24,13 +24,13 @@ std::size_t private_copies(const FileRecord& file) {
 }
 
 /// Those with a private copy where another file that they can meet has one.
-std::vector<const FileRecord*> take_part(const Bundle& bundle, const Closure&) {
+std::vector<const FileRecord*> take_part(const Bundle& bundle, const Closure& closure) {
   std::vector<const FileRecord*> with_copy, together;
   std::vector<Meeting> meetings;
   for (const FileRecord* file : bundle.files)
     if (is_loadable(*file) && !is_vendor_file(*file) && private_copies(*file) > 0) {
       with_copy.push_back(file);
-      meetings.emplace_back(*file);
+      meetings.emplace_back(*file, closure);
     }
   for (std::size_t i = 0; i < meetings.size(); ++i)
     for (std::size_t other = 0; other < meetings.size(); ++other)

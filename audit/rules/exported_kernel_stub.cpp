@@ -52,7 +52,8 @@ Verdict check(const Subject& subject) {
   for (const FileRecord* other : subject.stage == Stage::link ? subject.bundle.files
                                  : subject.takes_part         ? subject.together
                                                               : nobody) {
-    if (other == &file || !other->exported_stubs || !is_loadable(*other) || !may_meet(file, *other)) continue;
+    if (other == &file || !other->exported_stubs || !is_loadable(*other) || !may_meet(file, *other, subject.closure))
+      continue;
     const bool same = std::any_of(
         other->exported_stubs->begin(), other->exported_stubs->end(),
         [&](const ExportedStub& stub) { return std::binary_search(names.begin(), names.end(), stub.name); });

@@ -157,7 +157,7 @@ std::vector<const FileRecord*> take_part(const Bundle& bundle, const Closure& cl
   Clashes clashes;
   for (const FileRecord* file : bundle.files)
     if (const std::set<Use> uses = uses_of(*file, closure); !uses.empty())
-      users.push_back({file, clashes.index_of(uses), is_vendor_file(*file), Meeting(*file)});
+      users.push_back({file, clashes.index_of(uses), is_vendor_file(*file), Meeting(*file, closure)});
   mark_linked(users, closure, clashes);
   mark_met(users, clashes);
   std::vector<const FileRecord*> together;

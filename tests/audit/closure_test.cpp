@@ -111,6 +111,26 @@ TEST(Closure, AMillionPlacesForAMillionNamesAreNotAllSearched) {
             std::vector<std::string>{"not looked for any further: no loader searches so many places"});
 }
 
+// Each of a million needs can be one long path, told once, and each can go up a long chain of inherited paths.
+TEST(Closure, WhatASearchSaysIsBounded) {
+  std::string path = "$ORIGIN";
+  while (path.size() < 4000) path += "/x";
+  const std::vector<std::string> needed(5'000, path), entries(10, path), names(20'000, "lib.so");
+  const Tree tree("d", {{"d/a", {{"type", "executable"}, {"needed", needed}}},
+                        {"d/b", {{"type", "executable"}, {"needed", names}, {"rpath", entries}}},
+                        {"d/c", {{"type", "executable"}, {"needed", names}, {"rpath", std::vector(10, path + path)}}}});
+  const Closure closure = close_over(tree.bundle, {});
+  for (const Process& process : closure.processes) {
+    std::size_t said = 0;
+    for (const Need& need : process.objects.at(0).needs)
+      for (const std::string& text : need.tried) said += text.size();
+    EXPECT_LT(said, 12u << 20) << process.root()->path;
+    EXPECT_EQ(process.objects.at(0).needs.back().tried,
+              std::vector<std::string>{"not looked for any further: no loader searches so many places"})
+        << process.root()->path;
+  }
+}
+
 // glibc takes the folder in which a library was found, not the one that the link leads to.
 TEST(Closure, OriginIsWhereTheLinkLies) {
   const Tree tree("d",

@@ -367,6 +367,14 @@ INSTANTIATE_TEST_SUITE_P(Trees, LoaderDecides,
                                               Unknown::nothing,
                                               {},
                                               {"liba.so", "libb.so"}},
+                                         Case{"ANeedThatIsAPathWithLib",
+                                              R"sh(
+          for lib in lib/x86_64-linux-gnu lib64 lib; do object "d/$lib/liba.so" ""; done
+          object d/bin/app '$ORIGIN/../$LIB/liba.so')sh",
+                                              "",
+                                              Unknown::nothing,
+                                              {},
+                                              {"liba.so"}},
                                          Case{"ANeedThatIsAPathAndNotThere", R"sh(
           object d/lib/liba.so ""; object d/bin/app '/$ORIGIN/../more/liba.so' "$(new '$ORIGIN/../lib')")sh"},
                                          Case{"AnEmptyRunpathHidesRpaths", R"sh(
