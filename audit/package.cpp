@@ -18,6 +18,7 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <stdexcept>
@@ -479,31 +480,31 @@ class PackageReader {
     const std::optional<std::size_t> got = fill(reader, content, path, name);
     if (!got) return;
     content.resize(*got);
+    const bool is_data = is_data_of_deb(outer, name);
     const auto fail_without_data = [&] {
-      if (is_data_of_deb(outer, name))
-        problem(fmt::format("{}member {} holds no archive that can be read", inside(path), name));
+      if (is_data) problem(fmt::format("{}member {} holds no archive that can be read", inside(path), name));
     };
     const Magic magic = magic_of(content);
     if (names_loader_folders(name)) {
       names_ += content.size();  // a longer one is cut: none is
       sink_.loader_folders(member, loader_folders(content));
     }
-    if (magic == Magic::none && !is_binary(content)) {
-      fail_without_data();
+    // Tar archives without "ustar" in them, and empty ones, are told by their place.
+    if (magic == Magic::none && !is_data && !is_binary(content)) {
       pass_over(reader, path, name);
       return;
     }
     std::unique_ptr<Bytes> bytes = content.size() < head_size ? std::make_unique<OwnedBytes>(std::move(content))
                                                               : rest(reader, std::move(content), path, name);
     if (bytes == nullptr) return;
-    if (magic != Magic::none) {
+    if (magic != Magic::none || is_data) {
       if (depth + 1 >= limits_.depth) {
         problem(fmt::format("{}member {} is not looked into: packages in packages, {} deep", inside(path), name,
                             limits_.depth));
         return;
       }
       bool outer_fatal = fatal_;
-      const Unpacking unpacking = is_data_of_deb(outer, name) ? Unpacking::deb : unpacking_of(magic);
+      const Unpacking unpacking = is_data ? Unpacking::deb : unpacking_of(magic);
       const bool was_package = read_archive(*bytes, magic, unpacking, member, depth + 1);
       fatal_ = outer_fatal;
       if (was_package) return;
@@ -755,6 +756,19 @@ void collect_single(const std::map<std::string, Identity>& single, const std::ma
   if (!bundle.files.empty()) inputs.bundles.push_back(std::move(bundle));
 }
 
+/// Some packages bring the bytes of a file with each of its names (cpio's old form, pax -o linkdata). Of records with
+/// one path that say the same the first stays. Such that differ all stay: nobody knows which of them is unpacked last.
+void drop_repeated(std::vector<FileRecord>& files) {
+  const auto text = [](const FileRecord& file) {
+    return to_json(file).dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  };
+  std::map<std::string, std::size_t> times;
+  for (const FileRecord& file : files) ++times[file.path];
+  std::map<std::string, std::set<std::string>> met;
+  std::erase_if(
+      files, [&](const FileRecord& file) { return times[file.path] > 1 && !met[file.path].insert(text(file)).second; });
+}
+
 }  // namespace
 
 Inputs collect(const std::vector<std::string>& paths) {
@@ -852,6 +866,7 @@ InspectRecord inspect_paths(const std::vector<std::string>& paths, const ReadOpt
       files.push_back(std::move(file));
       if (files.back().path == path) own = &files.back();
     }
+    if (!reading.packages.empty()) drop_repeated(files);
     std::vector<std::string> names;
     for (const FileRecord& file : files) names.push_back(file.path);
     std::sort(names.begin(), names.end());

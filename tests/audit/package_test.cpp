@@ -305,6 +305,26 @@ TEST_F(Package, ADebWhoseArTellsNoFileTypesIsReadToo) {
   EXPECT_EQ(paths(inspect({"a.deb"})), (Paths{"a.deb!/data.tar.gz!/usr/lib/x.ptx"}));
 }
 
+TEST_F(Package, ADebWhoseTarIsOldOrEmptyIsReadToo) {
+  const auto deb = [](const std::string& data) {
+    return pack({{"debian-binary", "2.0\n"}, {"data.tar", data}}, ARCHIVE_FORMAT_AR_GNU, ARCHIVE_FILTER_NONE);
+  };
+  write("empty.deb", deb(std::string(10240, '\0')));
+  std::string v7 = pack({{"./usr/lib/x.ptx", ptx}}, ARCHIVE_FORMAT_TAR_USTAR, ARCHIVE_FILTER_NONE);
+  // Version 7 had nothing behind the link's name; the checksum counts its own place as blanks.
+  std::fill(v7.begin() + 257, v7.begin() + 512, '\0');
+  std::fill(v7.begin() + 148, v7.begin() + 156, ' ');
+  unsigned sum = 0;
+  for (std::size_t i = 0; i < 512; ++i) sum += static_cast<unsigned char>(v7[i]);
+  std::snprintf(v7.data() + 148, 8, "%06o", sum);
+  write("v7.deb", deb(v7));
+  const InspectRecord record = inspect({"empty.deb", "v7.deb"});
+  EXPECT_EQ(problems(record), "");
+  EXPECT_EQ(paths(record), (Paths{"empty.deb", "v7.deb!/data.tar!/usr/lib/x.ptx"}));
+  EXPECT_EQ(record.bundles.at(1).packages,
+            (std::map<std::string, Unpacking>{{"v7.deb", Unpacking::anywhere}, {"v7.deb!/data.tar", Unpacking::deb}}));
+}
+
 TEST_F(Package, AStaticArchiveIsNoPackage) {
   write("lib.a", pack({{"x.ptx", ptx}}, ARCHIVE_FORMAT_AR_GNU, ARCHIVE_FILTER_NONE));
   InspectRecord record = inspect({"lib.a"});
@@ -350,6 +370,24 @@ TEST_F(Package, TheBytesOfAFileWithManyNamesComeWithAnyOfThem) {
   EXPECT_EQ(record.bundles.at(0).links, (Links{{"a.cpio.gz!/lib/sub/y.ptx", "../x.ptx"},
                                                {"a.cpio.gz!/z.ptx", "lib/x.ptx"},
                                                {"a.cpio.gz!/none.2", "none"}}));
+}
+
+TEST_F(Package, BytesThatComeWithEachNameAreOneFile) {
+  // As cpio's old form and pax -o linkdata have it.
+  const std::vector<Member> members = {{"lib/x.ptx", ptx, AE_IFREG, "", false, 3},
+                                       {"y.ptx", ptx, AE_IFREG, "", false, 3},
+                                       {"z.ptx", ptx, AE_IFREG, "", false, 3}};
+  write("a.cpio.gz", pack(members, ARCHIVE_FORMAT_CPIO_POSIX));
+  InspectRecord record = inspect({"a.cpio.gz"});
+  EXPECT_EQ(paths(record), (Paths{"a.cpio.gz!/lib/x.ptx"}));
+  EXPECT_EQ(record.bundles.at(0).files, (Paths{"a.cpio.gz!/lib/x.ptx"}));
+  EXPECT_EQ(record.bundles[0].links, (Links{{"a.cpio.gz!/y.ptx", "lib/x.ptx"}, {"a.cpio.gz!/z.ptx", "lib/x.ptx"}}));
+  // Nothing hides behind a name that was met before.
+  write("a.cpio.gz",
+        pack({members[0], {"y.ptx", ptx + "// more", AE_IFREG, "", false, 3}, members[2]}, ARCHIVE_FORMAT_CPIO_POSIX));
+  record = inspect({"a.cpio.gz"});
+  EXPECT_EQ(paths(record), (Paths{"a.cpio.gz!/lib/x.ptx", "a.cpio.gz!/lib/x.ptx"}));
+  EXPECT_EQ(record.files.at(1).size, ptx.size() + 7);
 }
 
 TEST_F(Package, NamesThatLeadOutAreReportedAndStayNames) {
