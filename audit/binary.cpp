@@ -244,20 +244,25 @@ class Claims {
   /// What of `where` was free; it is taken from now on.
   std::vector<Extent> take(Extent where) {
     std::vector<Extent> free;
-    std::uint64_t at = where.offset;
+    if (where.size == 0) return free;
+    std::uint64_t at = where.offset, begin = at;
     auto next = taken_.upper_bound(at);
-    if (next != taken_.begin()) at = std::max(at, std::prev(next)->second);
-    for (; at < where.end() && next != taken_.end() && next->first < where.end(); ++next) {
+    if (next != taken_.begin() && std::prev(next)->second >= at) {
+      --next;
+      begin = next->first;
+    }
+    // What it touches becomes one with it, so that the next one need not pass it again.
+    for (; next != taken_.end() && next->first <= where.end(); next = taken_.erase(next)) {
       if (next->first > at) free.push_back({at, next->first - at});
       at = std::max(at, next->second);
     }
     if (at < where.end()) free.push_back({at, where.end() - at});
-    for (Extent part : free) taken_[part.offset] = part.end();
+    taken_[begin] = std::max(at, where.end());
     return free;
   }
 
  private:
-  std::map<std::uint64_t, std::uint64_t> taken_;  // offset -> end, disjoint
+  std::map<std::uint64_t, std::uint64_t> taken_;  // offset -> end, neither overlapping nor touching
 };
 
 /// Loaded bytes that are no code, in a file of any format.
