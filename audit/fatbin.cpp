@@ -292,7 +292,7 @@ class Reader {
   /// False, with a problem, when too many false starts make the search endless.
   bool may_try(std::uint64_t at) {
     if (wasted_ < most_wasted_steps) return true;
-    report(at, "too much that begins as a fat binary and is none; the search ends here");
+    report(at, "too much that begins as device code and is none; the search ends here");
     return false;
   }
 

@@ -162,6 +162,22 @@ std::optional<std::string> toolkit_in_comment(std::string_view text) {
   return version.empty() ? std::nullopt : std::optional(std::string(version));
 }
 
+/// The bytes at the end of `text` that are whole lines with nothing but blanks or a comment; nothing where what follows
+/// it does not begin a line.
+std::optional<std::size_t> lines_of_comment(std::string_view text) {
+  if (!text.ends_with('\n')) return {};
+  std::size_t begin = text.size();
+  while (begin != 0 && text[begin - 1] == '\n') {
+    const std::size_t before = text.substr(0, begin - 1).rfind('\n');
+    const std::size_t start = before == std::string_view::npos ? 0 : before + 1;
+    std::string_view line = text.substr(start, begin - 1 - start);
+    line.remove_prefix(std::min(line.find_first_not_of(" \t\r"), line.size()));
+    if (!line.empty() && !line.starts_with("//")) return text.size() - begin;
+    begin = start;
+  }
+  return text.size() - begin;
+}
+
 /// Tells whether a place lies in a comment that ends with its line, or in a string. Asked with rising places, so
 /// that no byte is looked at twice, however long a line is.
 class LineState {
@@ -294,7 +310,12 @@ std::optional<Extent> ptx_text_around(const Bytes& bytes, std::uint64_t at, Exte
   std::string_view comment = text_of(before);
   const auto last = std::find_if_not(comment.rbegin(), comment.rend(), is_text);
   comment.remove_prefix(static_cast<std::size_t>(comment.rend() - last));
-  if (!Scanner(comment).at_end()) return {};
+  if (!Scanner(comment).at_end()) {
+    // Compilers that count their texts end none with a NUL, so another one may stand before it.
+    const auto lines = lines_of_comment(comment);
+    if (!lines) return {};
+    comment.remove_prefix(comment.size() - *lines);
+  }
   return Extent{at - comment.size(), end - at + comment.size()};
 }
 
