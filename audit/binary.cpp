@@ -355,9 +355,7 @@ std::vector<Found> device_code(const Bytes& bytes, const std::vector<DataPart>& 
     Job& job = jobs[i];
     const DataPart& part = job.part;
     auto place = holds_device_code_by_name(part) ? FatbinPlace::named_section : FatbinPlace::any_data;
-    Outside outside;
-    if (part.constant)
-      outside = [&job](std::span<const std::byte> block, std::uint64_t offset) { job.marks.look(block, offset); };
+    NeedleSearch* outside = part.constant ? &job.marks : nullptr;
     job.found = read_fat_binaries(bytes, part.where, place, part.section, options, job.problems, outside);
     for (FatBinary& fat_binary : job.found) {
       if (part.holds == DataPart::Holds::relocatable_fat_binaries) fat_binary.loadable = false;

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "cubin.hpp"
-#include "find_bytes.hpp"
 #include "payload.hpp"
 #include "ptx.hpp"
 
@@ -150,62 +149,12 @@ bool is_cubin_magic(const std::byte* at) {
   return std::memcmp(at, ident.data(), ident.size()) == 0 && (at[7] == std::byte{0x33} || at[7] == std::byte{0x41});
 }
 
-/// Whether a magic may begin in the 64 bytes at `data`: two of its bytes decide, since most data is no magic. Compilers
-/// make vector instructions of it; in `Lanes` of 32 bytes it takes half as many.
-template <typename Lanes>
-[[gnu::always_inline]] inline bool may_begin(const std::byte* data) {
-  Lanes any{};
-  for (std::size_t i = 0; i < 64; i += sizeof(Lanes)) {
-    Lanes first, second;
-    std::memcpy(&first, data + i, sizeof first);
-    std::memcpy(&second, data + i + 1, sizeof second);
-    any |=
-        ((first == 0x50) & (second == 0xED)) | ((first == 0x7f) & (second == 'E')) | ((first == '.') & (second == 'v'));
-  }
-  std::array<std::uint64_t, sizeof(Lanes) / 8> words;
-  std::memcpy(words.data(), &any, sizeof any);
-  std::uint64_t all = 0;
-  for (const std::uint64_t word : words) all |= word;
-  return all != 0;
-}
-
-/// The first multiple of 64 where a magic may begin, or the first that has no 65 bytes behind it.
-template <typename Lanes>
-[[gnu::always_inline]] inline std::size_t skip(std::span<const std::byte> data) {
-  std::size_t at = 0;
-  while (at + 65 <= data.size() && !may_begin<Lanes>(data.data() + at)) at += 64;
-  return at;
-}
-
-#if defined(__x86_64__)
-[[gnu::target("avx2")]] std::size_t skip_by_32(std::span<const std::byte> data) {
-  using Lanes __attribute__((vector_size(32))) = unsigned char;
-  return skip<Lanes>(data);
-}
-#endif
-
-std::size_t skip(std::span<const std::byte> data) {
-#if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx2")) return skip_by_32(data);
-#endif
-  using Lanes __attribute__((vector_size(16))) = unsigned char;
-  return skip<Lanes>(data);
-}
-
 bool is_ptx_begin(const std::byte* at) { return std::memcmp(at, ptx_begin.data(), ptx_begin.size()) == 0; }
 
-/// Position of the first magic that lies wholly in `data`, or its size; `bare`: also of what is in no container.
-std::size_t find_magic(std::span<const std::byte> data, bool bare) {
-  if (data.size() < magic_size) return data.size();
-  const std::size_t end = data.size() - magic_size + 1;
-  for (std::size_t at = 0; at < end;) {
-    at += skip(data.subspan(at));
-    for (const std::size_t last = std::min(at + 64, end); at < last; ++at) {
-      const std::byte* here = data.data() + at;
-      if (is_container_magic(here) || (bare && (is_cubin_magic(here) || is_ptx_begin(here)))) return at;
-    }
-  }
-  return data.size();
+/// Whether `data` begins with a whole magic; `bare`: also with one of what is in no container.
+bool is_magic(std::span<const std::byte> data, bool bare) {
+  if (data.size() < magic_size) return false;
+  return is_container_magic(data.data()) || (bare && (is_cubin_magic(data.data()) || is_ptx_begin(data.data())));
 }
 
 /// Where an image's bytes lie and what its entry says of them; kept while its container is read.
@@ -219,13 +168,18 @@ struct Payload {
 class Reader {
  public:
   Reader(const Bytes& bytes, const std::optional<std::string>& section, const ReadOptions& options,
-         std::vector<Problem>& problems, const Outside& outside)
+         std::vector<Problem>& problems, NeedleSearch* outside)
       : window_(bytes),
         section_(section),
         options_(options),
         problems_(problems),
         outside_(outside),
-        first_problem_(problems.size()) {}
+        first_problem_(problems.size()) {
+    magics_.add('\x50', '\xed');
+    magics_.add('\x7f', 'E');
+    magics_.add(ptx_begin[0], ptx_begin[1]);
+    if (outside_ != nullptr) outside_->add_pairs(magics_);
+  }
 
   std::vector<FatBinary> read_section(Extent where) {
     std::uint64_t at = where.offset;
@@ -314,8 +268,11 @@ class Reader {
   std::uint64_t next_magic(std::uint64_t at, std::uint64_t end, bool bare) {
     while (at < end) {
       const auto block = window_.block(at, end);
-      const std::size_t found = find_magic(block, bare);
-      if (outside_) outside_(block.first(found), at);
+      const std::size_t found = magics_.find(block, [&](std::size_t pair) {
+        if (is_magic(block.subspan(pair), bare)) return true;
+        if (outside_ != nullptr) outside_->look(block, pair, at);
+        return false;
+      });
       if (found != block.size()) return at + found;
       if (block.size() < least_block || at + block.size() == end) return end;
       at += block.size() - longest_needle;
@@ -902,7 +859,8 @@ class Reader {
   const std::optional<std::string>& section_;
   const ReadOptions& options_;
   std::vector<Problem>& problems_;
-  const Outside& outside_;
+  NeedleSearch* outside_;
+  PairFilter magics_;  ///< and the needles of `outside_`
   const std::size_t first_problem_;
   std::vector<FatBinary> out_;
   std::vector<Payload> payloads_;  ///< of the images of the container being read
@@ -919,7 +877,7 @@ bool looks_like_fatbin(const Bytes& bytes, Extent where) {
 
 std::vector<FatBinary> read_fat_binaries(const Bytes& bytes, Extent where, FatbinPlace place,
                                          const std::optional<std::string>& section, const ReadOptions& options,
-                                         std::vector<Problem>& problems, const Outside& outside) {
+                                         std::vector<Problem>& problems, NeedleSearch* outside) {
   const std::uint64_t offset = std::min(where.offset, bytes.size());
   const Extent inside{offset, std::min(where.size, bytes.size() - offset)};
   Reader reader(bytes, section, options, problems, outside);

@@ -3,13 +3,13 @@
 // is hostile or damaged must cost nothing but a problem line.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "bytes.hpp"
+#include "find_bytes.hpp"
 #include "inspect_record.hpp"
 
 namespace cudeploy {
@@ -23,15 +23,12 @@ enum class FatbinPlace {
 /// True when `where` starts as a .fatbin file does (magic 0xBA55ED50), whole or cut.
 bool looks_like_fatbin(const Bytes& bytes, Extent where);
 
-/// Is given what lies in no fat binary, with the offset of its first byte, in ascending order: whoever else has to
-/// search the same data need not read it again. Blocks overlap as a NeedleSearch wants it.
-using Outside = std::function<void(std::span<const std::byte> block, std::uint64_t offset)>;
-
 /// Reads every container inside `where`, in file order. Offsets in the result count from the start of `bytes`.
-/// With any_data loose cubins (in no container) are found too: one row with one image each. `outside` is for any_data.
+/// With any_data loose cubins (in no container) are found too: one row with one image each; and `outside` is given what
+/// lies in no fat binary, so that whoever else has to search the same data need not read it again.
 std::vector<FatBinary> read_fat_binaries(const Bytes& bytes, Extent where, FatbinPlace place,
                                          const std::optional<std::string>& section, const ReadOptions& options,
-                                         std::vector<Problem>& problems, const Outside& outside = {});
+                                         std::vector<Problem>& problems, NeedleSearch* outside = nullptr);
 
 /// Checks the wrappers in .nvFatBinSegment or .nvFatBi (24 bytes each: magic, version, two pointers). The
 /// pointers are not followed: linkers leave them zero, and every container is found without them.

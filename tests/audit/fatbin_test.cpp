@@ -692,8 +692,7 @@ std::uint64_t count_outside(const std::string& bytes, const std::string& text) {
   const Needle needle{text, 0};
   NeedleSearch search(std::span(&needle, 1));
   std::vector<Problem> problems;
-  read_fat_binaries(memory, {0, bytes.size()}, FatbinPlace::any_data, std::nullopt, {}, problems,
-                    [&](std::span<const std::byte> block, std::uint64_t at) { search.look(block, at); });
+  read_fat_binaries(memory, {0, bytes.size()}, FatbinPlace::any_data, std::nullopt, {}, problems, &search);
   return search.found().front().count;
 }
 
