@@ -25,6 +25,7 @@ import unittest
 import zipfile
 
 CUDEPLOY = os.environ["CUDEPLOY"]
+ADDRESS_SANITIZER = b"__asan_init" in pathlib.Path(CUDEPLOY).read_bytes()
 SOURCE = pathlib.Path(os.environ["CUDEPLOY_SOURCE"])
 CUDART = os.environ.get("CUDEPLOY_CUDART_STATIC")  # libcudart_static.a of the toolkit of the tests
 PTX = b".version 9.0\n.target sm_90\n.address_size 64\n.visible .entry k()\n{\n ret;\n}\n"
@@ -122,8 +123,10 @@ class Cli(unittest.TestCase):
                                 text=True)
         code, seconds, kibibytes = map(float, result.stderr.split())
         self.assertIn(code, (0, 1))
-        self.assertLess(seconds, 2)
-        self.assertLess(kibibytes, 256 << 10)
+        # AddressSanitizer surrounds what is allocated and keeps what is freed: what it costs is not what is asked here.
+        if not ADDRESS_SANITIZER:
+            self.assertLess(seconds, 2)
+            self.assertLess(kibibytes, 256 << 10)
         return result.stdout
 
     def valid(self, document, schema):
@@ -570,7 +573,7 @@ class SavedRecords(Cli):
         self.assertIn("bad.fatbin: error: ", other.stdout)
 
     def test_a_document_that_costs_too_much_is_an_error_of_its_own(self):
-        if b"__asan_init" in pathlib.Path(CUDEPLOY).read_bytes():
+        if ADDRESS_SANITIZER:
             self.skipTest("not applicable: AddressSanitizer reserves terabytes, and does not start under a limit")
         # A tree of zeros is ten times its text. Whoever has too little memory for it still gets the other files.
         self.write("a.ptx", PTX)
@@ -1153,7 +1156,7 @@ class Hostile(Cli):
 
     def test_a_starved_reader_is_a_problem_not_a_crash(self):
         # The whole process tree gets little memory; a large member cannot be held, the small one behind can.
-        if b"__asan_init" in pathlib.Path(CUDEPLOY).read_bytes():
+        if ADDRESS_SANITIZER:
             self.skipTest("not applicable: AddressSanitizer reserves terabytes, and does not start under a limit")
         noise = bytes(60 << 20)
         self.write("a.tar", tar({"big.so": b"\x7fELF" + noise, "x.ptx": PTX}, "w:"))
