@@ -39,7 +39,8 @@ Packages of components (CPACK_DEB_COMPONENT_INSTALL and the like) are audited as
 together, since one may bring what another needs; a component that is packed alone must do without the others. DEB and RPM
 have the report as ``cudeploy-audit.<component>.json``; archives of components hold nothing but what was installed.
 With SOURCE_DATE_EPOCH set, the same bytes come out of two build folders of one filesystem, a DEB only where the umask is the same
-too, an archive (TGZ, ZIP, STGZ) where the files' owner is. A package of the sources is not audited.
+too, an archive (TGZ, ZIP, STGZ) where the files' owner is. Debug information names the folder that was built in, which the
+files' build-ids tell even where it is stripped: such builds want ``-ffile-prefix-map``. A package of the sources is not audited.
 
 DEB and RPM put the files below ``/usr``, where a bundled libcudart is in the way of other packages: to keep a bundle in a
 folder of its own, set CPACK_PACKAGING_INSTALL_PREFIX to ``/opt/<name>`` before the call.
@@ -207,15 +208,28 @@ function(_cudeploy_install_targets targets)
     file(REAL_PATH "${toolkit}" toolkit)
     cmake_path(GET toolkit PARENT_PATH toolkit)
   endif()
+  # What is known of a build's files only when it is generated lies in a script of its own: a project of CMake 3.13 or before
+  # gets no generator expressions in install(CODE).
+  set(script "${CMAKE_CURRENT_BINARY_DIR}/cudeploy/${PROJECT_NAME}")
+  set(of_build "")
+  set(of_install "")
+  get_property(several_builds GLOBAL PROPERTY GENERATOR_IS_MULTI_CONFIG)
+  if(several_builds)
+    set(of_build "-$<CONFIG>")
+    set(of_install "-\${CMAKE_INSTALL_CONFIG_NAME}")
+  endif()
+  file(GENERATE OUTPUT "${script}${of_build}-libraries.cmake" CONTENT "set(_cudeploy_targets [[${files}]])
+set(_cudeploy_searched [[${searched}]])
+set(_cudeploy_nvidia [[${nvidia}]])
+set(_cudeploy_toolkit [[${toolkit}]])
+set(_cudeploy_command [[$<TARGET_FILE:cudeploy::cudeploy>]])
+set(_cudeploy_library_folder [[${CMAKE_INSTALL_LIBDIR}]])
+set(_cudeploy_text_folder [[${CMAKE_INSTALL_DATADIR}/${PROJECT_NAME}]])
+include([[${CMAKE_CURRENT_FUNCTION_LIST_DIR}/install_libraries.cmake]])
+")
   install(CODE "
-    set(_cudeploy_targets [[${files}]])
-    set(_cudeploy_searched [[${searched}]])
-    set(_cudeploy_nvidia [[${nvidia}]])
-    set(_cudeploy_toolkit [[${toolkit}]])
-    set(_cudeploy_command [[$<TARGET_FILE:cudeploy::cudeploy>]])
-    set(_cudeploy_library_folder [[${CMAKE_INSTALL_LIBDIR}]])
-    set(_cudeploy_text_folder [[${CMAKE_INSTALL_DATADIR}/${PROJECT_NAME}]])
-    include([[${CMAKE_CURRENT_FUNCTION_LIST_DIR}/install_libraries.cmake]])")
+    set(_cudeploy_script [[${script}]])
+    include(\"\${_cudeploy_script}${of_install}-libraries.cmake\")")
 endfunction()
 
 # What Debian and RPM packages say of themselves, where the project has not said it.

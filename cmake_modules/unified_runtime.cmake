@@ -77,6 +77,10 @@ function(_cudeploy_add_runtime library anchor imported)
   get_property(cuda_include GLOBAL PROPERTY CUDEPLOY_CUDA_INCLUDE)
   get_property(runtime_sources GLOBAL PROPERTY CUDEPLOY_RUNTIME_SOURCES)
   set(kit "${CMAKE_BINARY_DIR}/cudeploy/${library}")
+  if(kit MATCHES ",")
+    message(FATAL_ERROR "cudeploy: ${CMAKE_BINARY_DIR} has a comma in its name, at which compilers divide what they hand to the \
+linker\nhint: another build folder")
+  endif()
   set(arguments link-kit --cudart "${archive}" -o "${kit}" --sources "${runtime_sources}" --anchor ${anchor})
   get_target_property(imported_command cudeploy::cudeploy IMPORTED)
   if(imported_command)
@@ -103,10 +107,12 @@ function(_cudeploy_add_runtime library anchor imported)
 
   add_library(${library} STATIC EXCLUDE_FROM_ALL ${sources} "${response_file}")
   target_include_directories(${library} PRIVATE ${include_directories} "${cuda_include}")
-  target_compile_options(${library} PRIVATE ${compile_options})
-  # A project's own settings for all its targets must not reach these few files.
+  # A project's own settings for all its targets must not reach these few files: its C++ standard, its warnings (which are
+  # errors where its flags say so), its tools.
+  target_compile_options(${library} PRIVATE ${compile_options} -w)
   set_target_properties(${library} PROPERTIES
-    CXX_CLANG_TIDY "" CXX_CPPCHECK "" CXX_INCLUDE_WHAT_YOU_USE ""
+    CXX_STANDARD 17 CXX_CLANG_TIDY "" CXX_CPPCHECK "" CXX_CPPLINT "" CXX_INCLUDE_WHAT_YOU_USE ""
+    AUTOMOC OFF AUTOUIC OFF AUTORCC OFF CXX_SCAN_FOR_MODULES OFF
     INTERPROCEDURAL_OPTIMIZATION OFF UNITY_BUILD OFF COMPILE_WARNING_AS_ERROR OFF FOLDER cudeploy)
 
   # Plain -Wl, also where nvcc links: LINKER: would hand clang an option file that it takes for its own.
