@@ -758,12 +758,14 @@ void write_report_file(const char* path) {
       path = numbered;
     }
     const int file = to_stderr ? 2 : open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666);
-    for (size_t done = 0; file >= 0 && done < out.length;) {
+    size_t done = 0;
+    while (file >= 0 && done < out.length) {
       const ssize_t written = write(file, text + done, out.length - done);
       if (written < 0 && errno == EINTR) continue;
       if (written <= 0) break;
       done += static_cast<size_t>(written);
     }
+    if (done < out.length) dprintf(2, "CUDEPLOY_REPORT=%s: %m\n", path);  // nobody else tells why there is none
     if (!to_stderr && file >= 0) close(file);
     free(text);
   }

@@ -113,6 +113,11 @@ TEST_P(ReportOn, IsWrittenOnceWhenTheProcessEndsAndOnlyThen) {
   const std::string out = shop.tell("open a open b a.push 7 b.pop", {"CUDEPLOY_REPORT=stderr"}).out;
   EXPECT_EQ(out.find("cudeploy/runtime-report/1"), out.rfind("cudeploy/runtime-report/1")) << out;
   EXPECT_NE(out.find("cudeploy/runtime-report/1"), std::string::npos);
+  // What cannot be written is told, and changes nothing else.
+  const Outcome refused =
+      shop.tell("open a open b a.push 7 b.pop", {"CUDEPLOY_REPORT=" + shop.path("none/report.json")});
+  EXPECT_EQ(refused.status, 0);
+  EXPECT_EQ(refused.out, "0\n7\nCUDEPLOY_REPORT=" + shop.path("none/report.json") + ": No such file or directory\n");
   // Plugins alone, the program has no copy: still one report.
   Workshop again(GetParam());
   for (const char* name : {"a", "b"}) again.plugin(name, &runtime);
