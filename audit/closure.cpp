@@ -105,6 +105,12 @@ class Tree {
     return file == files_.end() ? nullptr : file->second;
   }
 
+  /// The file that a link of the bundle leads to, by the link's own path.
+  const FileRecord* open_link(std::string_view path) const {
+    const Place link = locate(path);
+    return open(link.root, link.inner);
+  }
+
   /// Where a path really lies; nothing where it leads out of the bundle, runs in a circle or is too long.
   std::optional<std::string> resolve(const std::string& root, std::string path, std::string done = "") const {
     constexpr int most_links = 40;                    // as Linux has it
@@ -251,8 +257,15 @@ class Walk {
   Walk(const Bundle& bundle, const Policy& policy) : bundle_(bundle), policy_(policy), tree_(bundle) {
     for (const FileRecord* file : bundle.files) {
       if (!is_loadable(*file)) continue;
-      by_name_.emplace(windows_name(file_name(file->path)), file);
+      by_name_.emplace(name_for(file->format, file_name(file->path)), file);
       if (file->soname) by_soname_.emplace(*file->soname, file);
+    }
+    for (const auto& link : bundle.links) {
+      const std::string_view name = file_name(link.first);
+      for (const Format format : {Format::elf, Format::pe}) links_by_name_.emplace(name_for(format, name), &link);
+      if (!is_driver_name(name) || searched_ > search_limit) continue;
+      charge(link.first.size() + link.second.size());
+      if (const FileRecord* file = tree_.open_link(link.first)) closure_.driver_links.emplace(file, link.first);
     }
     for (const std::string_view folder : hwcaps_folders)
       if (std::any_of(bundle.files.begin(), bundle.files.end(), [&](const FileRecord* file) {
@@ -603,16 +616,36 @@ class Walk {
     return need;
   }
 
-  /// A file of the bundle that is called so, or means to be.
-  const FileRecord* elsewhere(const FileRecord& requester, const std::string& name) const {
-    const auto fits = [&](const FileRecord* file) { return file->machine == requester.machine; };
-    const auto [first, last] = by_name_.equal_range(windows_name(file_name(name)));
+  /// A name as the loader of this format compares it.
+  static std::string name_for(Format format, std::string_view name) {
+    return format == Format::pe ? windows_name(name) : std::string(name);
+  }
+
+  /// A file of the bundle with this name in any folder, be it by a link.
+  Named named(const FileRecord& requester, const std::string& name) {
+    const auto fits = [&](const FileRecord* file) {
+      return file && file->format == requester.format && file->machine == requester.machine;
+    };
+    const std::string key = name_for(requester.format, name);
+    const auto [first, last] = by_name_.equal_range(key);
     for (auto it = first; it != last; ++it)
-      if (fits(it->second)) return it->second;
-    const auto [first_soname, last_soname] = by_soname_.equal_range(name);
-    for (auto it = first_soname; it != last_soname; ++it)
-      if (fits(it->second)) return it->second;
-    return nullptr;
+      if (fits(it->second)) return {it->second, it->second->path};
+    const auto [first_link, last_link] = links_by_name_.equal_range(key);
+    for (auto it = first_link; it != last_link && searched_ <= search_limit; ++it) {
+      const auto& [path, target] = *it->second;
+      charge(path.size() + target.size());
+      if (const FileRecord* file = tree_.open_link(path); fits(file)) return {file, path};
+    }
+    return {};
+  }
+
+  /// What is called so in the bundle, or means to be.
+  Named elsewhere(const FileRecord& requester, const std::string& name) {
+    if (const Named found = named(requester, std::string(file_name(name))); found.file) return found;
+    const auto [first, last] = by_soname_.equal_range(name);
+    for (auto it = first; it != last; ++it)
+      if (it->second->machine == requester.machine) return {it->second, it->second->path};
+    return {};
   }
 
   /// Windows: folders are chosen by the program (application folder, add_dll_directory), so any will do.
@@ -620,13 +653,11 @@ class Walk {
     Need need;
     need.name = name;
     const FileRecord& file = *process.objects[requester].file;
-    const auto [first, last] = by_name_.equal_range(windows_name(name));
-    for (auto it = first; it != last; ++it) {
-      if (it->second->format != Format::pe || it->second->machine != file.machine) continue;
+    if (const Named found = named(file, name); found.file) {
       need.provider = Provider::bundle;
-      need.file = it->second;
-      need.via = "the folder of " + it->second->path;
-      take(process, *it->second, name, "", requester);
+      need.file = found.file;
+      need.via = "the folder of " + found.path;
+      take(process, *found.file, name, "", requester);
       return need;
     }
     need.provider = outside(name);
@@ -646,6 +677,7 @@ class Walk {
   Tree tree_;
   Closure closure_;
   std::multimap<std::string, const FileRecord*> by_name_, by_soname_;
+  std::multimap<std::string, const std::pair<const std::string, std::string>*> links_by_name_;
   std::set<const FileRecord*> reached_;
   std::vector<std::string> levels_ = {""};  ///< subfolders for better CPUs that the bundle has, the plain one first
   // Of the process that is being filled:

@@ -28,14 +28,22 @@ enum class Provider {
   missing,
 };
 
+/// A file of the bundle under one of its names.
+struct Named {
+  const FileRecord* file = nullptr;
+  std::string path;  ///< of the file, or of a link to it
+};
+
 /// One needed library of one object.
 struct Need {
   std::string name;
   Provider provider = Provider::missing;
-  const FileRecord* file = nullptr;       ///< bundle, already_loaded
-  std::string via;                        ///< bundle: the search path entry; already_loaded: path of who loaded it
-  std::vector<std::string> tried;         ///< missing, already_loaded: each place in order, and what was there
-  const FileRecord* elsewhere = nullptr;  ///< missing: a file of the bundle that would do, where no path leads
+  const FileRecord* file = nullptr;  ///< bundle, already_loaded
+  std::string via;                   ///< bundle: the search path entry; already_loaded: path of who loaded it
+  std::vector<std::string> tried;    ///< missing, already_loaded: each place in order, and what was there
+  /// missing: what would do in the bundle, where no search path leads: one that is called so, else one that has the
+  /// name as its soname only.
+  Named elsewhere;
 };
 
 /// An object in one process, in the order in which the loader takes them.
@@ -64,6 +72,7 @@ struct Closure {
   /// machines with better CPUs (glibc-hwcaps) or of another distribution ($LIB) load other files of the bundle.
   std::vector<Process> processes;
   std::map<const FileRecord*, std::vector<Occurrence>> occurrences;
+  std::map<const FileRecord*, std::string> driver_links;  ///< path of a link that gives a file a name of the driver's
   bool uses_lib = false;  ///< a search path or a needed path of the bundle has $LIB in it
 };
 

@@ -54,15 +54,15 @@ Verdict check(const Subject& subject) {
       if (companion == file.vendor->opens.end() || need.provider != Provider::missing || missing.contains(need.name) ||
           is_loaded(process, need.name))
         continue;
-      if (!need.elsewhere || file_name(need.elsewhere->path) != need.name) {
+      if (!need.elsewhere.file || file_name(need.elsewhere.path) != need.name) {
         Evidence evidence{
             fmt::format("opens {} by name, for {}, which is not in the bundle", need.name, companion->wanted_for),
             fmt::format("ship {} of the same release beside it", need.name),
             {}};
-        if (need.elsewhere) {
+        if (need.elsewhere.file) {
           evidence.hint = fmt::format("{} has this soname, but is opened by its file name: ship it under its own",
-                                      need.elsewhere->path);
-          evidence.related.push_back(need.elsewhere->path);
+                                      need.elsewhere.path);
+          evidence.related.push_back(need.elsewhere.file->path);
         }
         missing.emplace(need.name, std::move(evidence));
       } else if (process.root() == &asked.file) {
@@ -75,11 +75,11 @@ Verdict check(const Subject& subject) {
             need.name,
             Evidence{fmt::format("opens {} by name, for {}: {} is in the bundle, but no search path leads there when "
                                  "{} loads it",
-                                 need.name, companion->wanted_for, need.elsewhere->path, process.root()->path),
+                                 need.name, companion->wanted_for, need.elsewhere.path, process.root()->path),
                      fmt::format("NVIDIA's file may not be changed, and a RUNPATH is not passed on: let {} need {} too "
                                  "(--no-as-needed), or link it with an RPATH (--disable-new-dtags)",
                                  process.root()->path, need.name),
-                     {need.elsewhere->path}});
+                     {need.elsewhere.file->path}});
       }
     }
   }

@@ -25,6 +25,10 @@ Verdict check(const Subject& subject) {
   if (is_driver_name(name))
     return Verdict::flagged(
         {{fmt::format("has a name that belongs to the NVIDIA driver, {}", name), std::string(hint), {}}});
+  if (const auto link = subject.closure.driver_links.find(&file); link != subject.closure.driver_links.end())
+    return Verdict::flagged({{fmt::format("has a name that belongs to the NVIDIA driver by the link {}", link->second),
+                              std::string(hint),
+                              {}}});
   if (file.soname && is_driver_name(*file.soname))
     return Verdict::flagged(
         {{fmt::format("has the soname {}, which belongs to the NVIDIA driver", *file.soname), std::string(hint), {}}});

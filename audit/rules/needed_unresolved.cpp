@@ -14,18 +14,17 @@ namespace {
 std::string hint_for(const Need& need, const FileRecord& file) {
   if (need.name.find('/') != std::string::npos)
     return "give the library a soname and link it again: a needed path is opened as it stands";
-  if (need.elsewhere) {
-    const std::string_view name = file_name(need.elsewhere->path);
-    if (name != need.name && file.format == Format::elf)
+  if (need.elsewhere.file) {
+    if (file_name(need.elsewhere.path) != need.name && file.format == Format::elf)
       return fmt::format("{} has this soname, but the loader looks for the file name: ship a file or link '{}'",
-                         need.elsewhere->path, need.name);
+                         need.elsewhere.path, need.name);
     if (file.vendor)
       return fmt::format(
           "{} is in the bundle, but NVIDIA's file has no search path to it and may not be changed: let the object that "
           "loads it need {} first",
-          need.elsewhere->path, need.name);
+          need.elsewhere.path, need.name);
     return fmt::format("{} is in the bundle, but no search path leads there: add one relative to $ORIGIN",
-                       need.elsewhere->path);
+                       need.elsewhere.path);
   }
   if (file.format == Format::pe)
     return fmt::format(
@@ -72,7 +71,7 @@ Verdict check(const Subject& subject) {
       std::string message = fmt::format("needs {}, which is not found ({})", need.name, searched(need));
       if (process.root() != &file) message += fmt::format(" when loaded by {}", process.root()->path);
       Evidence evidence{std::move(message), hint_for(need, file), {}};
-      if (need.elsewhere) evidence.related.push_back(need.elsewhere->path);
+      if (need.elsewhere.file) evidence.related.push_back(need.elsewhere.file->path);
       missing.emplace(need.name, std::move(evidence));
     }
   }

@@ -193,10 +193,8 @@ TEST(Closure, MissingLibraryIsSeenElsewhereInTheBundle) {
                         {"d/lib/liby.so", nlohmann::json::object()}});
   const Closure closure = close_over(tree.bundle, {});
   const auto& needs = closure.processes[0].objects[0].needs;
-  ASSERT_NE(needs[0].elsewhere, nullptr);
-  EXPECT_EQ(needs[0].elsewhere->path, "d/lib/libx.so.1.2");
-  ASSERT_NE(needs[1].elsewhere, nullptr);
-  EXPECT_EQ(needs[1].elsewhere->path, "d/lib/liby.so");
+  EXPECT_EQ(needs[0].elsewhere.path, "d/lib/libx.so.1.2");
+  EXPECT_EQ(needs[1].elsewhere.path, "d/lib/liby.so");
 }
 
 TEST(Closure, PositionIndependentExecutablesAreExecutables) {

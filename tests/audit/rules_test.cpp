@@ -35,7 +35,8 @@ std::vector<fs::path> case_files() {
   return files;
 }
 
-/// A case file: {"story", "bundle", "links", "stage", "install_rpath", "policy", "files", "expect"}.
+/// A case file: {"story", "bundle", "links", "stage", "install_rpath", "policy", "files", "expect", "hints"}; hints are
+/// those of a flagged file, where a case is about them.
 struct Case {
   const Rule* rule = nullptr;
   std::string story;
@@ -44,12 +45,12 @@ struct Case {
   std::optional<std::vector<std::string>> install_rpath;
   std::vector<FileRecord> files;
   Bundle bundle;
-  nlohmann::json expect;
+  nlohmann::json expect, hints;
 
   explicit Case(const fs::path& path) {
     const nlohmann::json value = nlohmann::json::parse(content(path));
-    static const std::set<std::string> keys = {"story",         "bundle", "links", "stage",
-                                               "install_rpath", "policy", "files", "expect"};
+    static const std::set<std::string> keys = {"story",  "bundle", "links",  "stage", "install_rpath",
+                                               "policy", "files",  "expect", "hints"};
     for (const auto& [key, field] : value.items())
       if (!keys.contains(key)) throw std::runtime_error("unknown key in a case: " + key);
     rule = find_rule(path.parent_path().filename().string());
@@ -67,6 +68,7 @@ struct Case {
     }
     bundle.packages = packages_by_name(paths);
     expect = value.at("expect");
+    hints = value.value("hints", nlohmann::json::object());
   }
 
   void read_policy(const nlohmann::json& value) {
@@ -177,6 +179,12 @@ TEST_P(RuleCases, HasTheExpectedVerdicts) {
   nlohmann::json found = nlohmann::json::object();
   for (const FileRecord& file : given.files) found[file.path] = outcome_of(judgement, given.rule, file.path);
   EXPECT_EQ(found.dump(1), given.expect.dump(1)) << given.story;
+  for (const auto& [path, expected] : given.hints.items()) {
+    std::vector<std::string> hints;
+    for (const Finding& finding : judgement.findings)
+      if (finding.rule == given.rule && finding.path == path) hints.push_back(finding.evidence.hint);
+    EXPECT_EQ(nlohmann::json(hints).dump(1), expected.dump(1)) << given.story << ": " << path;
+  }
   EXPECT_EQ(judgement.verdicts.size(), given.files.size() * all_rules().size());
 }
 
