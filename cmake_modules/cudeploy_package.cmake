@@ -208,6 +208,11 @@ function(_cudeploy_install_targets targets)
     file(REAL_PATH "${toolkit}" toolkit)
     cmake_path(GET toolkit PARENT_PATH toolkit)
   endif()
+  # As CPack will name the package, which has the report in a folder of that name too.
+  set(package "${CMAKE_PROJECT_NAME}")
+  if(CPACK_PACKAGE_NAME)
+    set(package "${CPACK_PACKAGE_NAME}")
+  endif()
   # What is known of a build's files only when it is generated lies in a script of its own: a project of CMake 3.13 or before
   # gets no generator expressions in install(CODE).
   set(script "${CMAKE_CURRENT_BINARY_DIR}/cudeploy/${PROJECT_NAME}")
@@ -224,7 +229,7 @@ set(_cudeploy_nvidia [[${nvidia}]])
 set(_cudeploy_toolkit [[${toolkit}]])
 set(_cudeploy_command [[$<TARGET_FILE:cudeploy::cudeploy>]])
 set(_cudeploy_library_folder [[${CMAKE_INSTALL_LIBDIR}]])
-set(_cudeploy_text_folder [[${CMAKE_INSTALL_DATADIR}/${PROJECT_NAME}]])
+set(_cudeploy_text_folder [[${CMAKE_INSTALL_DATADIR}/${package}]])
 include([[${CMAKE_CURRENT_FUNCTION_LIST_DIR}/install_libraries.cmake]])
 ")
   install(CODE "

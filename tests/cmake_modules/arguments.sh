@@ -233,6 +233,10 @@ refused 'file(WRITE "${CMAKE_BINARY_DIR}/below/CMakeLists.txt" "cudeploy_package
   add_subdirectory("${CMAKE_BINARY_DIR}/below" below) && include(CPack)' 'CPack was included again after cudeploy_package'
 refused 'cudeploy_package() && cudeploy_package(TARGETS app)' 'called before'
 refused 'find_package(cudeploy REQUIRED COMPONENTS adit)' 'no component "adit"'
+# What is asked for where it may be is no reason not to be found.
+# shellcheck disable=SC2016
+accepted 'find_package(cudeploy REQUIRED COMPONENTS audit OPTIONAL_COMPONENTS gui) && message("gui: ${cudeploy_gui_FOUND}")'
+output_has 'gui: FALSE'
 refused 'find_package(cudeploy 2.0 REQUIRED)' 'version'
 # Two states in one process, told before anything is built.
 refused 'cudeploy_link_runtime(app unified) && cudeploy_link_runtime(plain shared) && target_link_libraries(app PRIVATE plain)' \

@@ -140,6 +140,13 @@ for format in $formats; do
 done
 readelf -SW "$work/build/app" > "$log"
 output_has .debug_info
+# Under another name too, the report and the licence lie in one folder, which has the package's name.
+must_pass configure "$work/bundle" "$work/build" -DCPACK_PACKAGE_NAME=named
+must_pass pack "$work/build" TGZ
+unpack TGZ "$work/build/named-1.0-Linux.tar.gz" "$work/named"
+same 'texts of the package' "$(cd "$work/named/named-1.0-Linux/share" && find . -type f | sort | tr '\n' ' ')" \
+  './named/NVIDIA-CUDA-EULA.txt ./named/cudeploy-audit.json '
+must_pass configure "$work/bundle" "$work/build" -DCPACK_PACKAGE_NAME=
 if [ -e "$work/build/bundle-1.0-Linux.rpm" ]; then
   rpm -qp --provides --requires "$work/build/bundle-1.0-Linux.rpm" > "$log" 2>&1
   output_has 'bundle = 1.0' libc.so.6
