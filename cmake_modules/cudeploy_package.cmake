@@ -33,8 +33,10 @@ A bundle that is audited before it exists, and again when it is finished.
   came from NVIDIA's installer, and drag a driver into containers.
 
 Before ``cpack`` makes a package, the staged tree is audited; a finding of severity error stops cpack, and no package is left
-behind, neither a new nor an older one of the same name. The report is put into the package, as
-``share/<package>/cudeploy-audit.json``. The finished package is audited again, and removed when it fails.
+behind, neither a new nor an older one of the same name, nor cpack's own copies in ``_CPack_Packages``: only the unpacked tree
+stays, and the message says where. The report is put into the package, as ``share/<package>/cudeploy-audit.json``. The finished
+package is audited again, and removed when it fails. Warnings are shown, once, and stop nothing, unless the policy makes
+errors of them. A format that the audit cannot read (``cpack -G 7Z``) is refused.
 Packages of components (CPACK_DEB_COMPONENT_INSTALL and the like) are audited as if all that one run makes were installed
 together, since one may bring what another needs; a component that is packed alone must do without the others. DEB and RPM
 have the report as ``cudeploy-audit.<component>.json``; archives of components hold nothing but what was installed.

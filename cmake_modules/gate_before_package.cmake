@@ -3,6 +3,13 @@
 cmake_policy(VERSION 3.24...3.31)
 include("${CMAKE_CURRENT_LIST_DIR}/package_gate.cmake")
 _cudeploy_read_wanted()
+if(NOT CPACK_GENERATOR IN_LIST _CUDEPLOY_READABLE_FORMATS)
+  list(JOIN _CUDEPLOY_READABLE_FORMATS " " _cudeploy_formats)
+  _cudeploy_remove_made("${CPACK_GENERATOR}")
+  _cudeploy_keep_from_cpack()
+  message(FATAL_ERROR "cudeploy: ${CPACK_PACKAGE_FILE_NAME}: no package is made: the audit cannot read what ${CPACK_GENERATOR} makes\n"
+    "  hint: cpack -G with one of ${_cudeploy_formats}")
+endif()
 
 # Components are packages of their own; what one needs may come with another one of this run.
 _cudeploy_staged_components(_cudeploy_trees)
@@ -13,12 +20,14 @@ if(_cudeploy_trees)
 endif()
 # The report is written elsewhere first: it must not be part of what it reports on.
 set(_cudeploy_report "${CPACK_TEMPORARY_DIRECTORY}.audit.json")
-_cudeploy_audit_package(_cudeploy_passed _cudeploy_findings "${_cudeploy_judged}" "${_cudeploy_report}" .)
+_cudeploy_audit_package(_cudeploy_passed _cudeploy_findings "${_cudeploy_judged}" "${_cudeploy_report}" .
+  "${CPACK_PACKAGE_FILE_NAME} (${CPACK_GENERATOR}), before packing")
 if(NOT _cudeploy_passed)
   # As it is: an error of cmake's would break its lines, and with them what an editor makes of file names.
   message("${_cudeploy_findings}")
   # The same content in another format is no better.
-  _cudeploy_remove_noted(*)
+  _cudeploy_remove_made(*)
+  _cudeploy_keep_from_cpack(_cudeploy_judged _cudeploy_report)
   message(FATAL_ERROR "cudeploy: ${CPACK_PACKAGE_FILE_NAME}: no package is made, since the audit of its content failed (see above)\n"
     "  content: ${_cudeploy_judged}\n  report: ${_cudeploy_report}")
 endif()

@@ -2,6 +2,9 @@
 # inside cpack.
 cmake_policy(VERSION 3.24...3.31)
 
+# What the audit reads as a package. Any other file it would judge as one file that is neither program nor library, and pass.
+set(_CUDEPLOY_READABLE_FORMATS TGZ ZIP DEB RPM STGZ TBZ2 TXZ TZST)
+
 # _cudeploy_read_wanted(): what cudeploy_package noted when the build was generated. Of several configurations in one package
 # (cpack -C "Debug;Release") the first one counts.
 macro(_cudeploy_read_wanted)
@@ -20,10 +23,10 @@ macro(_cudeploy_read_wanted)
   include("${_cudeploy_wanted}")
 endmacro()
 
-# _cudeploy_audit_package(<passed> <findings> <folder> <report> <path>): audits <path>, seen from <folder>, so that reports hold no
-# path of this machine; <passed> is true when the audit ended and found no error, <findings> what it said. Writes <report> unless
-# empty.
-function(_cudeploy_audit_package passed findings folder report path)
+# _cudeploy_audit_package(<passed> <findings> <folder> <report> <path> <subject>): audits <path>, seen from <folder>, so that
+# reports hold no path of this machine; <passed> is true when the audit ended and found no error, <findings> what it said. Writes
+# <report> unless empty. <subject> is what the user knows it by.
+function(_cudeploy_audit_package passed findings folder report path subject)
   set(options --stage package --policy "${CUDEPLOY_POLICY}")
   if(CUDEPLOY_GPUS)
     list(APPEND options ${CUDEPLOY_GPUS_OPTION} "${CUDEPLOY_GPUS}")
@@ -39,12 +42,48 @@ function(_cudeploy_audit_package passed findings folder report path)
   string(APPEND text "${errors}")
   set(${passed} FALSE PARENT_SCOPE)
   if(status STREQUAL "0")
-    message(STATUS "cudeploy: ${path}: audit passed")
+    _cudeploy_say_passed("${subject}" "${text}")
     set(${passed} TRUE PARENT_SCOPE)
   elseif(NOT status MATCHES "^[12]$")  # killed, or not started: a reason in words, or another number
-    string(APPEND text "cudeploy: ${path}: the audit did not end: ${status}\n  command: ${CUDEPLOY_COMMAND}")
+    string(APPEND text "cudeploy: ${subject}: the audit did not end: ${status}\n  command: ${CUDEPLOY_COMMAND}")
   endif()
   set(${findings} "${text}" PARENT_SCOPE)
+endfunction()
+
+# What is no error is read here or nowhere. Both gates and all formats of one run have much the same warnings, apart from
+# the folders: each text is shown once. The gates share cpack's process, and nothing else.
+function(_cudeploy_say_passed subject text)
+  set(warnings "")
+  set(count 0)
+  while(text MATCHES "(^|\n)([^ \n][^\n]*: warning: [^\n]*\n(  [^\n]*\n)*)")
+    math(EXPR count "${count} + 1")
+    set(warning "${CMAKE_MATCH_2}")
+    string(APPEND warnings "${warning}")
+    string(FIND "${text}" "${warning}" begin)
+    string(LENGTH "${warning}" length)
+    math(EXPR end "${begin} + ${length}")
+    string(SUBSTRING "${text}" ${end} -1 text)
+  endwhile()
+  set(result "audit passed")
+  if(count GREATER 0)
+    set(words "${count} warnings")
+    if(count EQUAL 1)
+      set(words "1 warning")
+    endif()
+    string(REGEX REPLACE "[^ \n]*/" "" key "${warnings}")
+    string(MD5 key "${key}")
+    set(shown $ENV{_CUDEPLOY_SHOWN_WARNINGS})
+    if(key IN_LIST shown)
+      string(APPEND result " with ${words}, as above")
+    else()
+      string(APPEND result " with ${words}")
+      list(APPEND shown ${key})
+      set(ENV{_CUDEPLOY_SHOWN_WARNINGS} "${shown}")
+      string(REGEX REPLACE "\n$" "" warnings "${warnings}")
+      message("${warnings}")  # as it is: a warning of cmake's would break its lines
+    endif()
+  endif()
+  message(STATUS "cudeploy: ${subject}: ${result}")
 endfunction()
 
 # _cudeploy_staged_components(<result>): the folders that hold a component (or a group of them) each; empty where everything is
@@ -76,9 +115,11 @@ function(_cudeploy_put_together folder)
           RESULT_VARIABLE differs OUTPUT_QUIET ERROR_QUIET)
         if(differs)
           cmake_path(GET tree FILENAME component)
+          _cudeploy_remove_made(*)
+          _cudeploy_keep_from_cpack()
           message(FATAL_ERROR "cudeploy: ${CPACK_PACKAGE_FILE_NAME}: no package is made: component ${component} and another one bring \
-different files of one name, so they are not installed together, and no audit of both is right\n  file: ${entry}\n"
-            "  hint: pack them in runs of their own: cpack -D CPACK_COMPONENTS_ALL=${component}")
+different files of one name, so they are not installed together, and no audit of both is right\n  file: ${entry}\n\
+  hint: pack them in runs of their own: cpack -D CPACK_COMPONENTS_ALL=${component}")
         endif()
         continue()
       endif()
@@ -118,14 +159,57 @@ function(_cudeploy_unpack problem package folder)
   endif()
 endfunction()
 
-# _cudeploy_remove_noted(<format pattern>): removes what earlier runs made, in the folder that this one writes to. DEB and
-# RPM may choose other names than cpack's, so gate_after_package.cmake notes them.
-function(_cudeploy_remove_noted format)
+# _cudeploy_remove_made(<format pattern>): removes what earlier runs made, in the folder that this one writes to and where cpack
+# keeps its own copies. DEB and RPM may choose other names than cpack's, so gate_after_package.cmake notes them.
+function(_cudeploy_remove_made format)
+  cmake_path(GET CPACK_TOPLEVEL_DIRECTORY PARENT_PATH copies)
   file(GLOB notes "${CPACK_CUDEPLOY_WANTED}_made_${format}.txt")
   foreach(note IN LISTS notes)
+    string(REGEX REPLACE "^.*_made_(.*)\\.txt$" "\\1" made "${note}")
     file(STRINGS "${note}" names)
     foreach(name IN LISTS names)
-      file(REMOVE "${CPACK_PACKAGE_DIRECTORY}/${name}")
+      file(REMOVE "${CPACK_PACKAGE_DIRECTORY}/${name}" "${copies}/${made}/${name}" "${copies}/${made}/RPMS/${name}"
+        "${copies}/${made}/${CPACK_PACKAGE_FILE_NAME}/${name}")
     endforeach()
+  endforeach()
+  if(format MATCHES "^(DEB|\\*)$")  # what a DEB is put together from
+    set(staged "${copies}/DEB/${CPACK_PACKAGE_FILE_NAME}")
+    file(GLOB parts "${staged}/data.tar*" "${staged}/*/data.tar*" "${staged}/control.tar*" "${staged}/*/control.tar*")
+    foreach(part IN LISTS parts)
+      file(REMOVE "${part}")
+    endforeach()
+  endif()
+endfunction()
+
+# _cudeploy_keep_from_cpack(<path variable>...): to be called before an error stops the package. cpack notes that a script failed, and
+# makes the archive all the same: so what it would pack is moved out of its way, where it can be looked at, and folders lie
+# where it would write. The paths become the new ones.
+function(_cudeploy_keep_from_cpack)
+  _cudeploy_staged_components(trees)
+  set(refused "${CPACK_TOPLEVEL_DIRECTORY}.refused")
+  file(REMOVE_RECURSE "${refused}")
+  if(EXISTS "${CPACK_TOPLEVEL_DIRECTORY}")
+    file(RENAME "${CPACK_TOPLEVEL_DIRECTORY}" "${refused}")
+  endif()
+  foreach(path IN LISTS ARGN)
+    string(REPLACE "${CPACK_TOPLEVEL_DIRECTORY}/" "${refused}/" ${path} "${${path}}")
+    set(${path} "${${path}}" PARENT_SCOPE)
+  endforeach()
+  file(MAKE_DIRECTORY "${CPACK_TEMPORARY_PACKAGE_FILE_NAME}" "${CPACK_TEMPORARY_DIRECTORY}/${CPACK_OUTPUT_FILE_NAME}")
+  foreach(tree IN LISTS trees)
+    cmake_path(GET tree FILENAME component)
+    string(REPLACE "${CPACK_PACKAGE_FILE_NAME}" "${CPACK_PACKAGE_FILE_NAME}-${component}" name "${CPACK_OUTPUT_FILE_NAME}")
+    file(MAKE_DIRECTORY "${CPACK_TOPLEVEL_DIRECTORY}/${name}" "${CPACK_TEMPORARY_DIRECTORY}/${name}")
+  endforeach()
+endfunction()
+
+# _cudeploy_give_back_to_cpack(): undoes that at the begin of the next run.
+function(_cudeploy_give_back_to_cpack)
+  string(REPLACE "${CPACK_PACKAGE_FILE_NAME}" "" ending "${CPACK_OUTPUT_FILE_NAME}")
+  file(GLOB found "${CPACK_TOPLEVEL_DIRECTORY}/${CPACK_PACKAGE_FILE_NAME}*${ending}")
+  foreach(path IN LISTS found)
+    if(ending AND IS_DIRECTORY "${path}")
+      file(REMOVE_RECURSE "${path}")
+    endif()
   endforeach()
 endfunction()

@@ -60,9 +60,9 @@ same() {
   }
 }
 
-# no_package FOLDER : no package of any format lies in it
+# no_package FOLDER : no package of any format lies in it, nor where cpack keeps its own copies
 no_package() {
-  left=$(find "$1" -maxdepth 1 -type f \( -name '*.tar.gz' -o -name '*.zip' -o -name '*.deb' -o -name '*.rpm' -o -name '*.sh' \))
+  left=$(find "$1" -type f \( -path "$1/_CPack_Packages/*" -o ! -path "$1/*/*" \) \( -name '*.tar.gz' -o -name '*.zip' -o -name '*.deb' -o -name '*.rpm' -o -name '*.sh' \))
   [ -z "$left" ] || {
     echo "left behind: $left"
     exit 1

@@ -15,6 +15,7 @@ esac
 sh "$here/properties.sh" "$work/properties" &&
   sh "$here/arguments.sh" "$work/arguments" &&
   sh "$here/agreement.sh" "$work/agreement" &&
+  sh "$here/package_gates.sh" "$work/package_gates" &&
   sh "$here/in_tree.sh" "$work/in_tree" configure &&
   sh "$here/embed_fatbin.sh" "$work/embed_fatbin" &&
   sh "$here/../examples/one_program.sh" "$work/one_program" &&

@@ -263,7 +263,7 @@ for command in dies gone; do
   must_pass pack "$work/plain" TGZ
   sed -i "s,^set(CUDEPLOY_COMMAND .*,set(CUDEPLOY_COMMAND \"$work/$command\")," "$work/plain/cudeploy/package/wanted.cmake"
   must_fail pack "$work/plain" TGZ
-  output_has '.: audit passed' 'the audit did not end' "$work/$command" 'so it was removed'
+  output_has 'before packing: audit passed' 'the audit did not end' "$work/$command" 'so it was removed'
   no_package "$work/plain"
   must_pass configure "$work/bundle" "$work/plain"
 done

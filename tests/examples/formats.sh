@@ -18,7 +18,7 @@ for tree in one two; do
   must_pass cmake --build "$work/$tree"
   for format in $formats; do
     must_pass sh -c "cd '$work/$tree' && cpack -G $format -B '$work/packages-$tree'"
-    output_has '.: audit passed' "shared_runtime-1.0-Linux.$(echo "$format" | sed 's/STGZ/sh/; s/TGZ/tar.gz/' | tr '[:upper:]' '[:lower:]')"
+    output_has 'before packing: audit passed' "shared_runtime-1.0-Linux.$(echo "$format" | sed 's/STGZ/sh/; s/TGZ/tar.gz/' | tr '[:upper:]' '[:lower:]')"
   done
 done
 runtime=$(find -L "$CUDEPLOY_TOOLKIT/lib64" "$CUDEPLOY_TOOLKIT/lib" -maxdepth 1 -name 'libcudart.so.*' 2> /dev/null | sort | tail -n 1)
