@@ -128,9 +128,10 @@ void read_sections(const Bytes& bytes, const FileHeader& header, std::uint64_t t
   std::size_t cut = 0;
   for (std::size_t i = 0; i < headers.size(); ++i) {
     const SectionHeader& raw = headers[i];
-    PeSection section{section_name(bytes, header, raw), raw.flags, raw.address, {}, false, false};
+    PeSection section{section_name(bytes, header, raw), raw.flags, raw.address, {}, 0, false};
     std::uint64_t there = 0;
     if (raw.file_offset == 0) {  // nothing of it lies in the file, whatever its size says
+      section.memory = raw.memory_size;
       layout.sections.push_back(std::move(section));
       continue;
     }
@@ -138,7 +139,7 @@ void read_sections(const Bytes& bytes, const FileHeader& header, std::uint64_t t
     // What lies in the file is padded; what lies in memory may go on with zeros.
     const std::uint64_t loaded = std::min<std::uint64_t>(there, raw.memory_size == 0 ? there : raw.memory_size);
     if (loaded > 0) section.where = {raw.file_offset, loaded};
-    section.zeros_follow = raw.memory_size > raw.file_size;
+    section.memory = there < raw.file_size ? loaded : std::max<std::uint64_t>(raw.memory_size, loaded);
     if (there < raw.file_size && cut++ < kMaxCutSections)
       problems.push_back({table + i * sizeof(SectionHeader),
                           fmt::format("PE section {} '{}': expected {} bytes at offset {}, found {}", i, section.name,
@@ -154,10 +155,10 @@ std::vector<std::string> read_imports(const Bytes& bytes, const PeLayout& layout
                                       std::string_view table, NameOf name_of, std::vector<Problem>& problems) {
   std::vector<std::string> names;
   std::set<std::string> known;
-  if (address == 0) return names;
+  if (address == 0 || layout.is_zeros(address)) return names;
   const Extent where = layout.at_address(address);
   const bool zeros_follow = std::any_of(layout.sections.begin(), layout.sections.end(), [&](const PeSection& section) {
-    return where.size > 0 && section.zeros_follow && section.where.end() == where.end();
+    return where.size > 0 && section.memory > section.where.size && section.where.end() == where.end();
   });
   for (std::size_t i = 0;; ++i) {
     const std::uint64_t at = where.offset + i * sizeof(Descriptor);
@@ -205,6 +206,13 @@ Extent PeLayout::at_address(std::uint32_t address) const {
     }
   }
   return {};
+}
+
+bool PeLayout::is_zeros(std::uint32_t address) const {
+  return std::any_of(sections.begin(), sections.end(), [&](const PeSection& section) {
+    return address >= section.address && address - section.address >= section.where.size &&
+           address - section.address < section.memory;
+  });
 }
 
 bool looks_like_pe(const Bytes& bytes) {
@@ -271,7 +279,7 @@ std::optional<PeLayout> read_pe_layout(const Bytes& bytes, std::vector<Problem>&
   for (PeSection& section : layout.sections)
     section.holds_imports = imports.size != 0 && section.where.end() == imports.end();
 
-  if (const std::uint32_t address = directory(kExportDirectory)) {
+  if (const std::uint32_t address = directory(kExportDirectory); address != 0 && !layout.is_zeros(address)) {
     layout.export_directory = layout.at_address(address);
     const auto exports = bytes.value<ExportDirectory>(layout.export_directory.offset);
     if (layout.export_directory.size < sizeof(ExportDirectory) || !exports) {

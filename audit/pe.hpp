@@ -18,7 +18,7 @@ struct PeSection {
   std::uint32_t flags = 0;
   std::uint32_t address = 0;  ///< relative to the image base
   Extent where;
-  bool zeros_follow = false;  ///< in memory, behind what the file has of it
+  std::uint64_t memory = 0;  ///< bytes in memory: what the file does not have of them is zeros
   bool holds_imports = false;
 
   bool is_writable() const;
@@ -39,6 +39,10 @@ struct PeLayout {
   /// The part of the file that is mapped at `address` (relative to the image base), from there to the end of its
   /// section. Empty where nothing of the file is mapped.
   Extent at_address(std::uint32_t address) const;
+
+  /// Whether there are zeros at `address` because the file has nothing for it: of a file with debug information alone
+  /// (objcopy --only-keep-debug) that holds for all tables.
+  bool is_zeros(std::uint32_t address) const;
 };
 
 /// True for a DOS header that leads to a PE signature.

@@ -105,6 +105,20 @@ TEST_F(Pe, MayHaveASectionThatIsNotInTheFile) {
   EXPECT_EQ(record.needed, (Names{"dep.dll", "late.dll"}));
 }
 
+TEST_F(Pe, WithDebugInformationAloneHasNoTables) {
+  // All headers and directories of the program, and no content: one objcopy says so by the offset, the other by the
+  // size.
+  make_main();
+  for (const std::string objcopy : {"objcopy", "llvm-objcopy"}) {
+    if (objcopy == "objcopy" && run("objcopy --info").find("pei-x86-64") == std::string::npos) continue;
+    run(objcopy + " --only-keep-debug main.dll main.debug");
+    const FileRecord record = read("main.debug");
+    EXPECT_EQ(record.format, Format::pe);
+    EXPECT_EQ(problems_of(record), "") << objcopy;
+    EXPECT_TRUE(record.needed.empty());
+  }
+}
+
 TEST_F(Pe, IsTheSameUnderOtherMachinesAndWidths) {
   for (auto [target, flag, machine] : {std::tuple("aarch64", "arm64", "aarch64"), std::tuple("i686", "x86", "x86")}) {
     compile("other", "__declspec(dllexport) int __cdecl other(void) { return 1; }", target);
@@ -315,6 +329,14 @@ TEST_F(LyingPe, AboutItsTables) {
     EXPECT_EQ(read_it().problems.size(), 1u) << index;
     put(directory(index), honest);
   }
+}
+
+TEST_F(LyingPe, AboutATableThatIsCutOff) {
+  // Where the file ends too early, what is missing is no zeros.
+  bytes_.resize(place(number(directory(1))));
+  const std::string problems = problems_of(read_it());
+  EXPECT_NE(problems.find("PE section 1 '.rdata': expected"), std::string::npos) << problems;
+  EXPECT_NE(problems.find("PE import table: expected an end"), std::string::npos) << problems;
 }
 
 TEST_F(LyingPe, AboutANameThatIsNowhere) {
