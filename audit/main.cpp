@@ -184,6 +184,14 @@ std::vector<SavedDocument> saved_documents(const std::vector<std::string>& paths
   return read_saved_documents(paths, records, worker_limits(ReadOptions(), line));
 }
 
+/// What is said of a document that the command cannot take: `path: error: …` with its hint line.
+std::string refusal(const std::string& path, const SavedDocument& document, std::string_view of_a_report,
+                    std::string_view of_an_audit) {
+  if (document.kind == SavedDocument::Kind::damaged) return document.text;
+  const bool of_audit = document.kind == SavedDocument::Kind::audit_report;
+  return fmt::format("{}: error: {}", printable(path), of_audit ? of_an_audit : of_a_report);
+}
+
 int inspect(const InspectArguments& arguments) {
   ReadOptions options;
   options.payloads = arguments.payloads;
@@ -200,11 +208,11 @@ int inspect(const InspectArguments& arguments) {
       text += documents[i].text;
     } else {
       fmt::print(stderr, "{}\n",
-                 documents[i].kind == SavedDocument::Kind::damaged
-                     ? documents[i].text
-                     : printable(path) +
-                           ": error: is the report of a process, and JSON already\n"
-                           "hint: take the file as it is; inspect shows it as text");
+                 refusal(path, documents[i],
+                         "is the report of a process, and JSON already\n"
+                         "hint: take the file as it is; inspect shows it as text",
+                         "is the report of an audit, with no files in it to inspect\n"
+                         "hint: inspect takes the files that were judged; the report is read as it is"));
       code = failed;
     }
   }
@@ -234,9 +242,21 @@ void tell_unnamed_kernels(const std::string& path, const InspectRecord& record) 
                printable(path));
 }
 
+bool before_by_path(const FileRecord& a, const FileRecord& b) { return a.path < b.path; }
+
+/// Of a document that is refused, what the report of the audit keeps. `told` is what the user hears.
+FileRecord unread(const std::string& path, std::string told) {
+  if (const std::string prefix = printable(path) + ": error: "; told.starts_with(prefix)) told.erase(0, prefix.size());
+  FileRecord file;
+  file.path = path;
+  file.unreadable = true;
+  file.problems.push_back({std::nullopt, told.substr(0, told.find('\n'))});
+  return file;
+}
+
 /// Puts the second record behind the first. What both say is there once; where they say different things of one path,
-/// nobody knows which of them ships: 2, and the first is judged with all the others.
-int merge(InspectRecord& into, InspectRecord&& record) {
+/// nobody knows which of them ships: it is told and kept, and the first is judged with all the others.
+void merge(InspectRecord& into, InspectRecord&& record, std::vector<std::string>& contradicted) {
   const auto content = [](const FileRecord& file) {
     return to_json(file).dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
   };
@@ -244,10 +264,9 @@ int merge(InspectRecord& into, InspectRecord&& record) {
   for (const FileRecord& file : into.files) known[file.path].push_back(content(file));
   for (const FileRecord& file : record.files)
     if (known.contains(file.path)) added[file.path].push_back(content(file));
-  int code = clean;
   for (const auto& [path, said] : added) {
     if (known[path] == said) continue;
-    code = failed;
+    contradicted.push_back(path);
     fmt::print(stderr,
                "{}: error: is in two of the inputs, with different content\nhint: judge them one by one, or write each "
                "record with cudeploy inspect --format json --kernels\n",
@@ -262,12 +281,10 @@ int merge(InspectRecord& into, InspectRecord&& record) {
     });
   });
   std::move(record.files.begin(), record.files.end(), std::back_inserter(into.files));
-  std::stable_sort(into.files.begin(), into.files.end(),
-                   [](const FileRecord& a, const FileRecord& b) { return a.path < b.path; });
+  std::stable_sort(into.files.begin(), into.files.end(), before_by_path);
   std::move(record.bundles.begin(), record.bundles.end(), std::back_inserter(into.bundles));
   std::stable_sort(into.bundles.begin(), into.bundles.end(),
                    [](const BundleRecord& a, const BundleRecord& b) { return a.name < b.name; });
-  return code;
 }
 
 std::vector<Bundle> bundles_of(const InspectRecord& record) {
@@ -339,7 +356,8 @@ int audit(const AuditArguments& arguments) {
 
   int code = clean;
   InspectRecord record;
-  std::vector<std::string> to_read;
+  std::vector<std::string> to_read, contradicted;
+  std::vector<FileRecord> refused;
   std::vector<SavedDocument> documents = saved_documents(arguments.paths, true);
   for (std::size_t i = 0; i < documents.size(); ++i) {
     const std::string& path = arguments.paths[i];
@@ -347,22 +365,27 @@ int audit(const AuditArguments& arguments) {
       to_read.push_back(path);
     } else if (documents[i].kind == SavedDocument::Kind::record) {
       tell_unnamed_kernels(path, documents[i].record);
-      code = std::max(code, merge(record, std::move(documents[i].record)));
+      merge(record, std::move(documents[i].record), contradicted);
     } else {
-      fmt::print(stderr, "{}\n",
-                 documents[i].kind == SavedDocument::Kind::damaged
-                     ? documents[i].text
-                     : printable(path) +
-                           ": error: expected files to judge or a saved inspect record, found the report "
-                           "of a process\nhint: cudeploy inspect shows it; audit judges the program and "
-                           "its libraries themselves");
+      const std::string told = refusal(path, documents[i],
+                                       "expected files to judge or a saved inspect record, found the report of a "
+                                       "process\nhint: cudeploy inspect shows it; audit judges the program and its "
+                                       "libraries themselves",
+                                       "expected files to judge or a saved inspect record, found the report of an "
+                                       "audit\nhint: give the files that were judged, or a record of them: cudeploy "
+                                       "inspect --format json --kernels PATH > FILE");
+      fmt::print(stderr, "{}\n", told);
+      refused.push_back(unread(path, told));
       code = failed;
     }
   }
   ReadOptions options;
   options.for_audit = true;
-  if (!to_read.empty()) code = std::max(code, merge(record, read_paths(to_read, options)));
+  if (!to_read.empty()) merge(record, read_paths(to_read, options), contradicted);
+  if (!contradicted.empty()) code = failed;
   code = std::max(code, tell_unreadable(record));
+  std::move(refused.begin(), refused.end(), std::back_inserter(record.files));  // what they are was told above
+  std::stable_sort(record.files.begin(), record.files.end(), before_by_path);
 
   std::vector<Bundle> bundles = bundles_of(record);
   Judgement judgement = judge(bundles, policy, stage, install_rpath);
@@ -370,7 +393,7 @@ int audit(const AuditArguments& arguments) {
   for (const Finding& finding : judgement.findings)
     if (arguments.fail_on != "never" && finding.severity >= threshold) code = std::max(code, found);
 
-  Audit report{record, policy, stage, judgement};
+  Audit report{record, policy, stage, judgement, contradicted};
   if (!arguments.output.empty())
     write_whole(arguments.output, arguments.format == "json" ? audit_json(report) : audit_text(report, false));
   bool json = arguments.format == "json" && arguments.output.empty();

@@ -452,6 +452,7 @@ struct Counts {
   std::size_t errors = 0, warnings = 0, infos = 0;
   std::size_t clean = 0, flagged = 0, not_applicable = 0;
   std::size_t files = 0, rules = 0;
+  std::size_t judged = 0;  ///< files that hold something a rule can judge
 };
 
 Counts counts_of(const Audit& audit) {
@@ -466,6 +467,10 @@ Counts counts_of(const Audit& audit) {
                                                   : counts.not_applicable);
   counts.rules = all_rules().size();
   counts.files = audit.judgement.verdicts.size() / counts.rules;  // a file of two bundles is judged twice
+  counts.judged = static_cast<std::size_t>(
+      std::count_if(audit.record.files.begin(), audit.record.files.end(), [](const FileRecord& file) {
+        return !file.unreadable && (file.format != Format::other || !file.problems.empty());
+      }));
   return counts;
 }
 
@@ -631,9 +636,12 @@ std::string audit_text(const Audit& audit, bool colour) {
   auto unread = static_cast<std::size_t>(std::count_if(audit.record.files.begin(), audit.record.files.end(),
                                                        [](const FileRecord& file) { return file.unreadable; }));
   out += fmt::format("{} (policy {}, stage {}): {}, {}; {} × {}: {} clean, {} flagged, {} not applicable\n",
-                     counts.errors > 0     ? ink.error("not clean")
-                     : unread > 0          ? ink.error(plural(unread, "path") + " could not be read")
+                     counts.errors > 0 ? ink.error("not clean")
+                     : unread > 0      ? ink.error(plural(unread, "path") + " could not be read")
+                     : !audit.contradicted.empty()
+                         ? ink.error(plural(audit.contradicted.size(), "path") + " with two contents")
                      : counts.warnings > 0 ? "warnings"
+                     : counts.judged == 0  ? "nothing to judge"
                                            : "clean",
                      printable(audit.policy.name), stage_name(audit.stage), plural(counts.errors, "error"),
                      plural(counts.warnings, "warning"), plural(counts.files, "file"), plural(counts.rules, "rule"),
@@ -686,6 +694,8 @@ std::string audit_json(const Audit& audit) {
   for (const FileRecord& file : audit.record.files)
     if (file.unreadable)
       unreadable.push_back({{"path", file.path}, {"message", file.problems.empty() ? "" : file.problems[0].message}});
+  for (const std::string& path : audit.contradicted)
+    unreadable.push_back({{"path", path}, {"message", "is in two of the inputs, with different content"}});
 
   Json out = {{"schema", "cudeploy/audit/1"},
               {"stage", stage_name(audit.stage)},
@@ -697,6 +707,7 @@ std::string audit_json(const Audit& audit) {
                 {"provided", policy.provided}}},
               {"counts",
                {{"files", counts.files},
+                {"judged", counts.judged},
                 {"rules", counts.rules},
                 {"errors", counts.errors},
                 {"warnings", counts.warnings},

@@ -16,6 +16,7 @@ struct Audit {
   const Policy& policy;
   Stage stage = Stage::package;
   const Judgement& judgement;
+  std::vector<std::string> contradicted = {};  ///< paths of which two inputs say different things
 };
 
 /// Bytes of a file or a name, safe on a terminal: control characters and what is not UTF-8 as \xNN.

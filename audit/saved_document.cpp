@@ -33,6 +33,8 @@ constexpr DocumentKind saved_inspect_record{"cudeploy/inspect/", "cudeploy\\/ins
                                             "cudeploy inspect --format json PATH > FILE"};
 constexpr DocumentKind runtime_report{"cudeploy/runtime-report/", "cudeploy\\/runtime-report\\/",
                                       "the report of a process", "CUDEPLOY_REPORT=FILE PROGRAM"};
+// Refused in whatever state it is: there is nothing to judge or to show in it.
+constexpr DocumentKind audit_report{"cudeploy/audit/", "cudeploy\\/audit\\/", {}, {}};
 
 /// The document is not as it should be; the message is whole.
 struct Damaged : std::runtime_error {
@@ -128,7 +130,7 @@ class SchemaSeeker : public nlohmann::json_sax<Json> {
 const DocumentKind* kind_of(const std::string& path, const Bytes& bytes, bool records) {
   std::vector<const DocumentKind*> kinds;
   if (records) kinds.push_back(&saved_inspect_record);
-  kinds.push_back(&runtime_report);
+  kinds.insert(kinds.end(), {&runtime_report, &audit_report});
   const auto first_of = [&](auto fits) -> const DocumentKind* {
     const auto kind = std::find_if(kinds.begin(), kinds.end(), [&](const DocumentKind* each) { return fits(*each); });
     return kind == kinds.end() ? nullptr : *kind;
@@ -139,12 +141,12 @@ const DocumentKind* kind_of(const std::string& path, const Bytes& bytes, bool re
   if (const OtherLetters* letters = in_other_letters(head)) {
     std::string words;
     std::copy_if(head.begin(), head.end(), std::back_inserter(words), [](char letter) { return letter != '\0'; });
-    if (const auto* kind = first_of([&](const DocumentKind& each) { return words.find(each.schema) != words.npos; }))
-      throw Damaged(
-          fmt::format("{}: error: is meant to be {}, but {}: expected UTF-8 without a byte order mark\n"
-                      "hint: let cudeploy write the file: {}",
-                      printable(path), kind->what, letters->what, kind->how));
-    return nullptr;
+    const auto* kind = first_of([&](const DocumentKind& each) { return words.find(each.schema) != words.npos; });
+    if (kind == nullptr || kind == &audit_report) return kind;
+    throw Damaged(
+        fmt::format("{}: error: is meant to be {}, but {}: expected UTF-8 without a byte order mark\n"
+                    "hint: let cudeploy write the file: {}",
+                    printable(path), kind->what, letters->what, kind->how));
   }
   SchemaSeeker seeker;
   std::ifstream stream(path, std::ios::binary);
@@ -164,6 +166,10 @@ SavedDocument read_document(const std::string& path, const Bytes& bytes, bool re
   SavedDocument document;
   const DocumentKind* kind = kind_of(path, bytes, records);
   if (kind == nullptr) return document;
+  if (kind == &audit_report) {
+    document.kind = SavedDocument::Kind::audit_report;
+    return document;
+  }
   std::ifstream stream(path, std::ios::binary);
   const Json value = Json::parse(stream, nullptr, false);
   if (value.is_discarded())

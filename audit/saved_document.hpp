@@ -1,5 +1,5 @@
-// In place of files the command takes what was written of them elsewhere: inspect records, reports of a process. Such
-// a document comes from anybody, and as a tree in memory it is many times what it is on disk. So it is read as binaries
+// In place of files the command takes what was written of them elsewhere: inspect records, reports of a process. Who
+// gives a report of cudeploy audit hears what to give instead. Such a document comes from anybody, and as a tree in memory it is many times what it is on disk. So it is read as binaries
 // are: in a worker with limits of memory and time, and the other files are done whatever happens to it.
 #pragma once
 
@@ -13,7 +13,7 @@ namespace cudeploy {
 
 /// What a path stands for.
 struct SavedDocument {
-  enum class Kind { none, record, report, damaged } kind = Kind::none;
+  enum class Kind { none, record, report, audit_report, damaged } kind = Kind::none;
   InspectRecord record = {};  ///< of a record
   std::string text = {};      ///< a report as people read it; what is wrong, `path: error: …` with its hint line
 };

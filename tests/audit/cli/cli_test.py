@@ -198,6 +198,31 @@ class ExitCodes(Cli):
         self.assertEqual(result.returncode, 2)
         self.assertRegex(result.stdout, r"^1 path could not be read \(policy default, stage package\): 0 errors, ")
 
+    def test_where_nothing_is_judged_nothing_is_clean(self):
+        os.mkdir(self.root / "empty")
+        self.write("texts/a.txt", "hello\n")
+        self.write("script.sh", "#!/bin/sh\n")
+        self.write("packed.so.gz", gzip.compress(b"text"))
+        self.write("behind.so", b"junk\n" + self.elf_file())
+        self.write("texts.tar.gz", tar({"a.txt": b"hello\n"}))
+        for paths, files in [(["empty"], 0), (["texts"], 0), ([self.text], 1), (["script.sh"], 1), (["packed.so.gz"], 1),
+                             (["behind.so"], 1), (["texts.tar.gz"], 1), ([self.text, "script.sh", "empty"], 2)]:
+            with self.subTest(paths):
+                result = self.run_it("audit", *paths)
+                self.assertEqual((result.returncode, result.stderr), (0, ""))
+                self.assertRegex(result.stdout, rf"^nothing to judge \(policy default, stage package\): 0 errors, 0 "
+                                                rf"warnings; {files} files? ×")
+                counts = json.loads(self.run_it("audit", "--format", "json", *paths).stdout)["counts"]
+                self.assertEqual((counts["files"], counts["judged"]), (files, 0))
+        result = self.run_it("audit", self.text, self.good)
+        self.assertRegex(result.stdout, r"^clean \(policy default, stage package\): .* 2 files ×")
+        result = self.run_it("audit", "--format", "json", self.text, self.good)
+        self.assertEqual(json.loads(result.stdout)["counts"]["judged"], 1)
+
+    @staticmethod
+    def elf_file():
+        return elf([(1, 1)], {"strings": b"\0libm.so.6\0"})
+
     def run_without_rights(self, *arguments):
         """As somebody who may not read everything: root may."""
         prefix, command = [], CUDEPLOY
@@ -524,6 +549,31 @@ class SavedRecords(Cli):
             self.assertEqual(result.returncode, 2)
             self.assertIn("saved: error: ", result.stderr)
             self.assertIn(words, result.stderr)
+            self.assertRegex(result.stdout, r"^1 path could not be read \(policy default, stage package\): .* 1 file ×")
+            self.assertNotIn("clean (", result.stdout)
+            document = json.loads(self.run_it("audit", "--format", "json", "saved", "a.ptx").stdout)
+            self.valid(document, "audit.schema.json")
+            self.assertEqual([row["path"] for row in document["unreadable"]], ["saved"])
+            self.assertIn(words, document["unreadable"][0]["message"])
+            self.assertNotIn("hint", document["unreadable"][0]["message"])
+
+    def test_the_report_of_an_audit_is_no_clean_file(self):
+        self.write("a.ptx", PTX)
+        self.run_it("audit", "--format", "json", "--output", "report.json", "a.ptx")
+        whole = (self.root / "report.json").read_bytes()
+        for content in (whole, whole[:-20], b"\xef\xbb\xbf" + whole, whole.decode().encode("utf-16-le")):
+            self.write("report.json", content)
+            result = self.run_it("audit", "report.json", "a.ptx")
+            self.assertEqual((result.returncode, result.stderr),
+                             (2, "report.json: error: expected files to judge or a saved inspect record, found the report "
+                                 "of an audit\nhint: give the files that were judged, or a record of them: cudeploy "
+                                 "inspect --format json --kernels PATH > FILE\n"))
+            self.assertRegex(result.stdout, r"^1 path could not be read .* 1 file ×")
+            result = self.run_it("inspect", "report.json", "a.ptx")
+            self.assertEqual((result.returncode, result.stderr),
+                             (2, "report.json: error: is the report of an audit, with no files in it to inspect\n"
+                                 "hint: inspect takes the files that were judged; the report is read as it is\n"))
+            self.assertTrue(result.stdout.startswith("a.ptx: PTX"))
 
     def test_a_record_is_itself_or_an_error(self):
         self.write("a.ptx", PTX)
@@ -565,6 +615,10 @@ class SavedRecords(Cli):
         other = self.run_it("audit", "saved", "again")
         self.assertEqual(other.returncode, 2)
         self.assertIn("a.ptx: error: is in two of the inputs, with different content", other.stderr)
+        self.assertRegex(other.stdout, r"^1 path with two contents \(policy default, ")
+        document = json.loads(self.run_it("audit", "--format", "json", "saved", "again").stdout)
+        self.assertEqual(document["unreadable"],
+                         [{"path": "a.ptx", "message": "is in two of the inputs, with different content"}])
         # A record beside the file itself, and a file that nobody else has: it is judged all the same.
         self.write("bad.fatbin", damaged_fatbin())
         other = self.run_it("audit", "saved", "bad.fatbin", "a.ptx")
@@ -821,7 +875,7 @@ class RuntimeReports(Cli):
         self.assertEqual(result.stderr, "report: error: expected files to judge or a saved inspect record, found the "
                                         "report of a process\nhint: cudeploy inspect shows it; audit judges the "
                                         "program and its libraries themselves\n")
-        self.assertIn("1 file", result.stdout)
+        self.assertRegex(result.stdout, r"^1 path could not be read .* 1 file ×")
         # Names in paths do not make one kind of document of the other.
         self.write("report", json.dumps(self.document(copy={"object": "/cudeploy/inspect/app"})))
         self.assertIn("found the report of a process", self.run_it("audit", "report").stderr)
