@@ -1,6 +1,7 @@
 // In place of files the command takes what was written of them elsewhere: inspect records, reports of a process. Who
-// gives a report of cudeploy audit hears what to give instead. Such a document comes from anybody, and as a tree in memory it is many times what it is on disk. So it is read as binaries
-// are: in a worker with limits of memory and time, and the other files are done whatever happens to it.
+// gives a report of cudeploy audit hears what to give instead. Such a document comes from anybody, and as a tree in
+// memory it is many times what it is on disk. So it is read as binaries are: in a worker with limits of memory and
+// time, and the other files are done whatever happens to it.
 #pragma once
 
 #include <string>
