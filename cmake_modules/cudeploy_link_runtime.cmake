@@ -34,7 +34,8 @@ state would keep the last registration for both.
 
 The compiler's default is turned off (CUDA_RUNTIME_LIBRARY None), so that exactly one runtime is linked. Compiler, the
 programs that it calls (cudafe++, cicc, ptxas, fatbinary, nvlink), headers and runtime must be of one toolkit, major and minor, else
-this stops with all paths. A second call with the same values does nothing.
+this stops with all paths. Where an include folder of another toolkit reaches the target, by itself, its folder, flags or what it
+links, the build stops if its sources find those headers first. A second call with the same values does nothing.
 
 What is linked into one process, or put into one package as libraries and what they meet, must agree: unified, shared and static
 do not mix, and the message names both targets. Asked at the end of the project, also of targets that no function was called on:

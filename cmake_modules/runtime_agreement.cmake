@@ -8,6 +8,7 @@
 # when the build is generated brought into it; that of the bundle alone sees what meets in one process: plugins that are
 # opened by name, and libraries of others that say nothing of their runtime.
 include_guard(GLOBAL)
+include("${CMAKE_CURRENT_LIST_DIR}/toolkit_headers.cmake")
 
 # _cudeploy_watch_runtime_agreement(): asks at the end of the project. Imported targets are seen by their own folder alone, so
 # those of this folder are noted at its end.
@@ -75,6 +76,7 @@ function(_cudeploy_check_runtime_agreement)
     list(REMOVE_DUPLICATES next_level)
     set(level "${next_level}")
   endwhile()
+  _cudeploy_check_headers("${all}")
   _cudeploy_spread(given passed_on "${all}")
   foreach(file IN LISTS files)
     _cudeploy_note_runtimes("${file}")
@@ -494,6 +496,7 @@ function(_cudeploy_note id target imported_folder)
   foreach(field IN ITEMS linked type imported told runtime location folder links hands_on sources gives_sources)
     set_property(GLOBAL PROPERTY "_CUDEPLOY_NODE ${id} ${field}" "${${field}}")
   endforeach()
+  _cudeploy_note_other_headers("${id}" "${target}" "${folder}")
 endfunction()
 
 # Of <sources>: "CUDA" where one of them is, and the object libraries whose objects are among them.
