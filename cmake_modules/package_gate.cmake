@@ -159,6 +159,17 @@ function(_cudeploy_unpack problem package folder)
   endif()
 endfunction()
 
+# _cudeploy_remove_packages(<paths>...): with their checksums (CPACK_PACKAGE_CHECKSUM, of this run or an earlier one): who finds one
+# looks for its package.
+function(_cudeploy_remove_packages)
+  foreach(package IN LISTS ARGN)
+    file(REMOVE "${package}")
+    foreach(algorithm IN ITEMS md5 sha1 sha224 sha256 sha384 sha512 sha3_224 sha3_256 sha3_384 sha3_512)
+      file(REMOVE "${package}.${algorithm}")
+    endforeach()
+  endforeach()
+endfunction()
+
 # _cudeploy_remove_made(<format pattern>): removes what earlier runs made, in the folder that this one writes to and where cpack
 # keeps its own copies. DEB and RPM may choose other names than cpack's, so gate_after_package.cmake notes them.
 function(_cudeploy_remove_made format)
@@ -168,7 +179,7 @@ function(_cudeploy_remove_made format)
     string(REGEX REPLACE "^.*_made_(.*)\\.txt$" "\\1" made "${note}")
     file(STRINGS "${note}" names)
     foreach(name IN LISTS names)
-      file(REMOVE "${CPACK_PACKAGE_DIRECTORY}/${name}" "${copies}/${made}/${name}" "${copies}/${made}/RPMS/${name}"
+      _cudeploy_remove_packages("${CPACK_PACKAGE_DIRECTORY}/${name}" "${copies}/${made}/${name}" "${copies}/${made}/RPMS/${name}"
         "${copies}/${made}/${CPACK_PACKAGE_FILE_NAME}/${name}")
     endforeach()
   endforeach()

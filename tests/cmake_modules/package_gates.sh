@@ -41,7 +41,8 @@ pack() { (cd "$work/build" && cpack "$@"); }
 shown() { same "times \"$1\"" "$(grep -cF -e "$1" "$log")" "$2"; }
 # Whatever could be handed on, wherever cpack keeps it.
 archives() {
-  find "$work/build" -type f \( -name '*.tar*' -o -name '*.zip' -o -name '*.deb' -o -name '*.rpm' -o -name '*.sh' -o -name '*.7z' \)
+  find "$work/build" -type f \( -name '*.tar*' -o -name '*.zip' -o -name '*.deb' -o -name '*.rpm' -o -name '*.sh' -o -name '*.7z' \
+    -o -name '*.sha256' \)
 }
 
 make '' default
@@ -69,18 +70,19 @@ echo 'severity.malformed-file = "warning"' >> "$work/mild.toml"
 must_pass pack -G TGZ -D LATE=ON
 output_has 'before packing: audit passed CPack:' 'bundle-1.0-Linux.tar.gz: audit passed with 1 warning' 'bin/app: warning:'
 
-# A refused package is gone, as are those of earlier runs and in other formats; what was judged stays, and the message says where.
+# A refused package is gone, its checksum too, as are those of earlier runs and in other formats; what was judged stays, and the message says where.
 make '' default
 for format in $formats; do
-  must_pass pack -G "$all"
-  must_fail pack -G "$format" -D LATE=ON
+  must_pass pack -G "$all" -D CPACK_PACKAGE_CHECKSUM=SHA256
+  [ -f "$work/build/bundle-1.0-Linux.tar.gz.sha256" ] || { echo "package_gates: no checksum beside the package"; exit 1; }
+  must_fail pack -G "$format" -D LATE=ON -D CPACK_PACKAGE_CHECKSUM=SHA256
   output_has malformed-file 'the audit of the finished package failed, so it was removed'
   same "left after the second gate of $format" "$(archives)" ''
   [ "$format" = RPM ] || output_has "content: $work/build/_CPack_Packages/Linux/$format/"  # rpmbuild may have taken it away
   content=$(sed -n 's/^ *content: *//p' "$log")
   [ -z "$content" ] || [ -d "$content" ] || { echo "not there: the content that the message names: $content"; exit 1; }
 done
-must_pass pack -G "$all"
+must_pass pack -G "$all" -D CPACK_PACKAGE_CHECKSUM=SHA256
 make app default
 for format in $formats; do
   must_fail pack -G "$format"
