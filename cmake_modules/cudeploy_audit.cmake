@@ -19,7 +19,7 @@ Judges a target after it was linked: would it run where it is meant to?
   and built with it.
 ``GPUS``, ``DRIVER``
   What is wanted, whatever the policy says. Default: what the policy says, else what :command:`cudeploy_device_code` was
-  told.
+  told, of the target or else of the static libraries in it.
 
 The audit is a step of its own (``<target>_audit``, part of ``all`` where the target is) that runs when the file, the
 policy or what is asked changed, and again when it failed, without linking again. The file stays where it is. The report
@@ -107,6 +107,7 @@ function(cudeploy_audit target)
   add_custom_target(${target}_audit ALL DEPENDS "${stamp}")
   set_target_properties(${target}_audit PROPERTIES ADDITIONAL_CLEAN_FILES "${report}")
   cmake_language(EVAL CODE "cmake_language(DEFER CALL _cudeploy_leave_out_of_all [[${target}]])
+    cmake_language(DEFER CALL _cudeploy_take_from_linked [[${target}]])
     cmake_language(DEFER CALL _cudeploy_warn_search_paths [[${target}]])")
   if(NOT TARGET cudeploy_audit_all)
     add_custom_target(cudeploy_audit_all)

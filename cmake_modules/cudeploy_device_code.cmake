@@ -33,6 +33,9 @@ options where it has them, else by hidden visibility, unless the target sets CUD
 With CUDA_SEPARABLE_COMPILATION, nvcc's device link keeps machine code only: PTX does not reach the file that is linked, and a
 warning says so.
 
+A static or object library hands what it was told on to the audits of programs and libraries that link it and were told nothing
+themselves: the GPUs that all of these libraries have in common, and a driver that is enough for each.
+
 Sets the target properties CUDA_ARCHITECTURES, CUDEPLOY_GPUS, CUDEPLOY_PTX and CUDEPLOY_DRIVER. A second call with the same
 values does nothing; with other values it is an error.
 #]=======================================================================]
@@ -84,6 +87,7 @@ function(cudeploy_device_code target)
     CUDEPLOY_GPUS "${arg_GPUS}"
     CUDEPLOY_PTX "${arg_PTX}"
     CUDEPLOY_DRIVER "${arg_DRIVER}")
+  set_property(GLOBAL APPEND PROPERTY _CUDEPLOY_TARGETS_WITH_GPUS "${target}")
   if(NOT CMAKE_CUDA_COMPILER_ID STREQUAL "NVIDIA")
     message(STATUS "cudeploy: ${target}: ${CMAKE_CUDA_COMPILER_ID} is not nvcc: GPU names, kernel visibility and compression \
 are left as they are")

@@ -119,6 +119,9 @@ function(cudeploy_package)
   _cudeploy_describe_packages("${arg_DRIVER_DEPENDS}")
 
   # What the gates need to know and only the generated build does: where the command is, which GPUs the targets name.
+  foreach(target IN LISTS arg_TARGETS)
+    _cudeploy_take_from_linked("${target}")
+  endforeach()
   set(gpus "")
   set(driver "${arg_DRIVER}")
   set(gpus_option --default-gpus)

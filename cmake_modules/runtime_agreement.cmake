@@ -534,6 +534,24 @@ function(_cudeploy_kinds_of_sources result target folder sources)
   set(${result} "${found}" PARENT_SCOPE)
 endfunction()
 
+# _cudeploy_linked_targets(<result> <target>): what comes into its link as a target, directly or by another one; cudeploy's own left out.
+function(_cudeploy_linked_targets result target)
+  get_target_property(waiting "${target}" LINK_LIBRARIES)
+  set(found "")
+  while(waiting)
+    _cudeploy_items_in(waiting possible "${waiting}")
+    list(POP_FRONT waiting library)
+    if(TARGET "${library}" AND NOT library IN_LIST found AND NOT library MATCHES "^cudeploy::")
+      list(APPEND found "${library}")
+      get_target_property(libraries "${library}" INTERFACE_LINK_LIBRARIES)
+      if(libraries)
+        list(APPEND waiting ${libraries})
+      endif()
+    endif()
+  endwhile()
+  set(${result} "${found}" PARENT_SCOPE)
+endfunction()
+
 # _cudeploy_items_in(<result> <certain|possible> <items>): what <items>, of a property, stand for, with what is in generator
 # expressions. Of conditions that are known only when the build is generated, certain takes no side and possible takes both.
 # The objects of a library become TARGET_OBJECTS(<library>).

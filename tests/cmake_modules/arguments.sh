@@ -220,6 +220,23 @@ for call in 'cudeploy_package(TARGETS app old)' 'cudeploy_package(TARGETS old ap
   accepted "$new && $old && $call"
   same "driver of $call" "$(sed -n 's/^set(CUDEPLOY_DRIVER "\(.*\)")$/\1/p' "$work/build/cudeploy/package/wanted.cmake")" 585.10
 done
+# What libraries in a file were told is wanted of it where it was told nothing itself: what they have in common.
+bundle_wants() { # GPUS DRIVER
+  for pair in "GPUS=$1" "DRIVER=$2"; do
+    same "${pair%%=*} of the bundle" "$(sed -n "s/^set(CUDEPLOY_${pair%%=*} \"\(.*\)\")\$/\1/p" "$work/build/cudeploy/package/wanted.cmake")" "${pair#*=}"
+  done
+}
+plain='cudeploy_device_code(plain GPUS 80 90a DRIVER 585.10)'
+# shellcheck disable=SC2016
+objects='add_library(objects OBJECT "${CMAKE_BINARY_DIR}/empty.cu") && cudeploy_device_code(objects GPUS 90 120 DRIVER 590.44.1) &&
+  target_link_libraries(plain PRIVATE objects)'
+accepted "cudeploy_audit(app) && $plain && target_link_libraries(app PRIVATE plain) && cudeploy_package(TARGETS app)"
+bundle_wants 80,90 585.10
+grep -qx -e '--default-gpus;80,90' "$(find "$work/build/cudeploy/audit" -name app.wanted)" || { echo "the audit of app does not want what plain was told"; exit 1; }
+accepted "$plain && $objects && target_link_libraries(app PRIVATE plain) && cudeploy_package(TARGETS app)"
+bundle_wants 90 590.44.1
+accepted "$plain && target_link_libraries(app PRIVATE plain) && cudeploy_device_code(app GPUS 80) && cudeploy_package(TARGETS app)"
+bundle_wants 80 ''
 refused 'cudeploy_package(app)' 'unexpected target "app"' 'targets come after TARGETS'
 refused 'cudeploy_package(TARGETS app GENERATOR TGZ)' 'unknown argument "GENERATOR"' 'did you mean GENERATORS?'
 refused 'cudeploy_package(TARGETS app GPUS sm_90)' 'did you mean 90?'
