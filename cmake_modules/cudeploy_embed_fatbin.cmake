@@ -83,6 +83,7 @@ function(cudeploy_embed_fatbin target)
     list(REMOVE_DUPLICATES numbers)
   endif()
   set_target_properties("${target}" PROPERTIES _CUDEPLOY_GPU_NUMBERS "${numbers}")
+  set_property(GLOBAL APPEND PROPERTY _CUDEPLOY_TARGETS_WITH_GPUS "${target}")
 
   set(folder "${CMAKE_CURRENT_BINARY_DIR}/cudeploy/embed/${target}")
   get_property(many_configurations GLOBAL PROPERTY GENERATOR_IS_MULTI_CONFIG)

@@ -27,7 +27,8 @@ A bundle that is audited before it exists, and again when it is finished.
   ``default``, or a TOML file, relative to the current source folder, as in :command:`cudeploy_audit`.
 ``GPUS``, ``DRIVER``
   What is wanted of every fat binary in the bundle, whatever the policy says. Default: what the policy says, else what the
-  TARGETS were told: all their GPUs, and the oldest driver.
+  TARGETS were told: all their GPUs, and the oldest driver. Without TARGETS: the GPUs that all targets that were told some have
+  in common, which a message names, and a driver that is enough for each.
 ``DRIVER_DEPENDS``
   DEB and RPM recommend the driver. With this they depend on it: then they do not install where the driver
   came from NVIDIA's installer, and drag a driver into containers.
@@ -119,9 +120,16 @@ function(cudeploy_package)
   _cudeploy_describe_packages("${arg_DRIVER_DEPENDS}")
 
   # What the gates need to know and only the generated build does: where the command is, which GPUs the targets name.
-  foreach(target IN LISTS arg_TARGETS)
-    _cudeploy_take_from_linked("${target}")
-  endforeach()
+  set(told "")
+  if(arg_TARGETS)
+    foreach(target IN LISTS arg_TARGETS)
+      _cudeploy_take_from_linked("${target}")
+    endforeach()
+  else()  # which of them are in it is not known
+    get_property(told GLOBAL PROPERTY _CUDEPLOY_TARGETS_WITH_GPUS)
+    list(REMOVE_DUPLICATES told)
+  endif()
+  _cudeploy_wanted_by_all(common enough_driver "${told}")
   set(gpus "")
   set(driver "${arg_DRIVER}")
   set(gpus_option --default-gpus)
@@ -133,11 +141,25 @@ function(cudeploy_package)
     set(gpus_option --gpus)
     list(TRANSFORM arg_GPUS REPLACE "[af]$" "")
     list(JOIN arg_GPUS "," gpus)
+  elseif(told)
+    list(JOIN common "," gpus)
+    list(JOIN common " " common)
+    list(JOIN told " " told)
+    if(common)
+      message(STATUS "cudeploy_package: wanted of the bundle, where the policy names no GPUs: ${common}, which all targets that were \
+told GPUS have in common (${told})")
+    else()
+      message(STATUS "cudeploy_package: no GPU is wanted of the bundle, where the policy names none: ${told} were told GPUS, and have \
+none in common")
+    endif()
   else()
     foreach(target IN LISTS arg_TARGETS)
       list(APPEND gpus "$<TARGET_PROPERTY:${target},_CUDEPLOY_GPU_NUMBERS>")
     endforeach()
     set(gpus "$<JOIN:$<REMOVE_DUPLICATES:$<FILTER:${gpus},EXCLUDE,^$>>,$<COMMA>>")
+  endif()
+  if(NOT driver)
+    set(driver "${enough_driver}")
   endif()
   if(NOT driver)  # the bundle runs where each of them is meant to
     foreach(target IN LISTS arg_TARGETS)

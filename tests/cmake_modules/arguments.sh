@@ -237,6 +237,18 @@ accepted "$plain && $objects && target_link_libraries(app PRIVATE plain) && cude
 bundle_wants 90 590.44.1
 accepted "$plain && target_link_libraries(app PRIVATE plain) && cudeploy_device_code(app GPUS 80) && cudeploy_package(TARGETS app)"
 bundle_wants 80 ''
+# The same of all targets where the project's own install() rules decide what is in the bundle.
+accepted "$plain && cudeploy_device_code(app GPUS 80 90 120 DRIVER 580.65.06) && cudeploy_package()"
+bundle_wants 80,90 585.10
+output_has 'cudeploy_package: wanted of the bundle, where the policy names no GPUs: 80 90, which all targets that were told GPUS have in common'
+accepted "$plain && cudeploy_device_code(app GPUS 120) && cudeploy_package()"
+bundle_wants '' 585.10
+output_has 'cudeploy_package: no GPU is wanted of the bundle, where the policy names none: plain app were told GPUS, and have none in common'
+accepted "$plain && cudeploy_package(GPUS 75)"
+bundle_wants 75 585.10
+accepted 'cudeploy_package()'
+bundle_wants '' ''
+output_lacks 'of the bundle'
 refused 'cudeploy_package(app)' 'unexpected target "app"' 'targets come after TARGETS'
 refused 'cudeploy_package(TARGETS app GENERATOR TGZ)' 'unknown argument "GENERATOR"' 'did you mean GENERATORS?'
 refused 'cudeploy_package(TARGETS app GPUS sm_90)' 'did you mean 90?'
