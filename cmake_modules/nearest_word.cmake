@@ -2,6 +2,7 @@
 # most packages never look at their leftovers. Here every function refuses them and names the word that was
 # probably meant. Including this file has no effect.
 include_guard(GLOBAL)
+include("${CMAKE_CURRENT_LIST_DIR}/runtime_agreement.cmake")
 
 # _cudeploy_nearest_word(<result> <word> <candidates>...): the candidate with the smallest edit distance to
 # <word>, compared without case, two letters in the wrong order being one edit; else one that <word> shortens or
@@ -144,11 +145,24 @@ function(_cudeploy_check_choice function keyword value)
 endfunction()
 
 # _cudeploy_check_target(<function> <result> <target> <types>...): the real target behind an alias; refuses what does not
-# exist (with the nearest target of this folder), is imported, or is of a type that the function cannot work on.
+# exist (with the nearest target of the project), is imported, or is of a type that the function cannot work on.
 function(_cudeploy_check_target function result target)
   if(NOT TARGET "${target}")
-    get_property(known DIRECTORY PROPERTY BUILDSYSTEM_TARGETS)
+    set(known "")
+    _cudeploy_folders_from(folders "${CMAKE_SOURCE_DIR}")
+    foreach(folder IN LISTS folders)
+      get_property(targets DIRECTORY "${folder}" PROPERTY BUILDSYSTEM_TARGETS)
+      list(APPEND known ${targets})
+    endforeach()
+    _cudeploy_nearest_word(nearest "${target}" ${known})
+    if(NOT nearest)  # most targets of a project are no help
+      get_property(known DIRECTORY PROPERTY BUILDSYSTEM_TARGETS)
+    endif()
     list(REMOVE_ITEM known cudeploy_runtime cudeploy_runtime_hidden cudeploy_audit_all)
+    if(NOT known)
+      message(FATAL_ERROR "${function}: there is no target \"${target}\"\n"
+        "  hint: this folder has made none yet; call it behind add_executable or add_library")
+    endif()
     _cudeploy_refuse("${function}: there is no target \"${target}\"" "${target}" ${known})
   endif()
   get_target_property(real "${target}" ALIASED_TARGET)

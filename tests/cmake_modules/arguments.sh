@@ -43,6 +43,33 @@ refused 'cudeploy_device_code(app GPUS 90a 35)' 'GPUS names "35"' 'an older tool
 refused 'cudeploy_device_code(app GPUS 990)' 'a newer toolkit may compile for it; until then PTX of'
 refused 'cudeploy_device_code(app GPUS 80 PTX none 80)' 'PTX is "none 80"'
 refused 'cudeploy_device_code(app GPUS 80 PTX non)' 'PTX names "non"' 'did you mean none?'
+for begin in 'cudeploy_target(app ' 'cudeploy_device_code(app ' 'cudeploy_audit(app ' 'cudeploy_package('; do
+  refused "${begin}GPUS 80 hopper)" 'GPUS names "hopper"' 'hint: hopper is 90'
+  refused "${begin}GPUS Blackwell)" 'GPUS names "Blackwell"' 'hint: Blackwell is 100 and 120'
+  refused "${begin}GPUS fermi)" 'GPUS names "fermi"' 'hint: a compute capability, such as 90'
+done
+# A compiler that does not tell which it knows.
+cat > "$work/clang.cmake" << 'SCRIPT'
+cmake_minimum_required(VERSION 3.24)
+include("${MODULES}/gpu_choice.cmake")
+set(CMAKE_CUDA_COMPILER false)
+set(CMAKE_CUDA_COMPILER_ID Clang)
+_cudeploy_check_gpu_names(f GPUS "${NAME}")
+SCRIPT
+for name in fermi 9O sm_90; do
+  must_fail cmake -DMODULES="$CUDEPLOY_PREFIX/share/cudeploy/cmake" -DNAME=$name -P "$work/clang.cmake"
+  output_has "f: GPUS names \"$name\", which false" hint:
+  output_lacks 'it knows' 'list GET'
+done
+# Targets of other folders, and none at all.
+mkdir -p "$work/below"
+# shellcheck disable=SC2016
+echo 'add_library(deeper STATIC "${CMAKE_BINARY_DIR}/empty.cu")' > "$work/below/CMakeLists.txt"
+refused "add_subdirectory([[$work/below]] below) && cudeploy_target(depeer)" 'there is no target "depeer"' 'did you mean deeper?'
+echo 'cudeploy_target(palin)' > "$work/below/CMakeLists.txt"
+refused "add_subdirectory([[$work/below]] below)" 'there is no target "palin"' 'did you mean plain?'
+echo 'cudeploy_target(some_other)' > "$work/below/CMakeLists.txt"
+refused "add_subdirectory([[$work/below]] below)" 'there is no target "some_other"' 'hint: this folder has made none yet'
 # A list takes what comes behind it, also a keyword that is misspelt. Each function, and each of its lists.
 refused 'cudeploy_device_code(app GPU 80)' 'cudeploy_device_code: unknown argument "GPU"' 'did you mean GPUS?'
 refused 'cudeploy_device_code(app GPUS 80 DRIVR 580.65.06)' 'unknown argument "DRIVR"' 'did you mean DRIVER?'
