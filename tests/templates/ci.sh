@@ -17,6 +17,16 @@ GITHUB_PATH=$work/github_path
 export CUDACXX CUDEPLOY GITHUB_PATH
 tar -czf "$work/cudeploy.tar.gz" -C "$(dirname "$CUDEPLOY_PREFIX")" "$(basename "$CUDEPLOY_PREFIX")"
 
+# What the installed README calls a file is beside it.
+templates=$CUDEPLOY_PREFIX/share/cudeploy/templates
+sed -n '/^| file /,$s/^| *\(`[^|]*\).*/\1/p' "$templates/README.md" | tr -d ',`' | tr ' ' '\n' | grep . > "$work/files" ||
+  { echo "the README of the templates lists no file"; exit 1; }
+while read -r file; do
+  # shellcheck disable=SC2086
+  ls $templates/$file > "$log" 2>&1 || { echo "not installed: $file of the README in $templates"; exit 1; }
+done < "$work/files"
+if grep -n '](\.\.' "$templates/README.md"; then echo "the README in $templates links what is not installed"; exit 1; fi
+
 for service in github gitlab; do
   file=$CUDEPLOY_SOURCE/templates/ci/$service.yml
   schema=vendor.github-workflows
@@ -40,7 +50,12 @@ PYTHON
   sed -i "s,/opt/cudeploy,$work/opt-$service,g" "$work/$service/commands"
   grep -q 'cmake --workflow' "$work/$service/commands" || { echo "no commands in $file"; exit 1; }
   rm -f "$GITHUB_PATH"
+  gpus=$(sed -n 's/^set(GPUS \([0-9 ]*\) CACHE.*/\1/p' "$work/$service/CMakeLists.txt" | tr ' ' ',')
+  grep -q -e "cudeploy audit --gpus $gpus " "$file" || { echo "$file asks for other GPUs than the project's: $gpus"; exit 1; }
   must_pass sh -ec "cd '$work/$service'; . ./commands"
   output_has 'Auditing' '100% tests passed' 'audit passed' '0 errors, 0 warnings'
+  # The last command says what each GPU gets.
+  sed -n '/package: .*\.deb generated/,$p' "$log" > "$log.last"
+  grep -q Hopper "$log.last" || { cat "$log.last"; echo "the audit of the package does not name what each GPU gets"; exit 1; }
 done
 echo "ci: valid, and the commands pass"
