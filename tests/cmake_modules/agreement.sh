@@ -272,6 +272,9 @@ statements 20
 each=$(((count - few) / 10))
 [ "$each" -lt 500 ] || { echo "agreement: $each statements for a program that links one library of 41"; exit 1; }
 
+# Where CUDA is no language of the project, FindCUDAToolkit looks for the toolkit: sixty libraries, and once for a folder is enough.
+same 'runs of FindCUDAToolkit for three targets' "$(grep -c 'find_package(CUDAToolkit' "$work/trace")" 1
+
 # nvcc for Windows knows a runtime that CMake does not: it would link none, without a word.
 accepted 'set_target_properties(app PROPERTIES CUDA_RUNTIME_LIBRARY Hybrid)'
 output_has 'CMake Warning' 'app: CUDA_RUNTIME_LIBRARY is "hybrid", which CMake does not know, so it links no CUDA runtime'
