@@ -84,6 +84,10 @@ chroot "$bare" env -i "$@" sh /opt/cudeploy/examples/quickstart.sh > "$bare/opt/
   exit 1
 }
 cat "$bare/opt/first-run"
+head -n 1 "$bare/opt/first-run" | grep -q 'the first run takes about 3 minutes on 2 cores' || {
+  echo "error: expected in the first line: how long the first run takes"
+  exit 1
+}
 for text in 'NVIDIA Software License Agreement' 'Auditing one_program' '^clean (policy default, stage package)' \
   'CUDA runtime of this program: 13\.0' 'CUDA version of the driver: '; do
   grep -q "$text" "$bare/opt/first-run" || { echo "error: expected in the output: $text"; exit 1; }
@@ -109,7 +113,7 @@ chroot "$bare" env -i "$@" sh /opt/cudeploy/examples/quickstart.sh --toolkit /op
   exit 1
 }
 for run in second-run named-toolkit; do
-  if ! grep -q 'nothing changed since' "$bare/opt/$run" || grep -E 'fetching|installing from' "$bare/opt/$run"; then
+  if ! grep -q 'nothing changed since' "$bare/opt/$run" || grep -E 'fetching|installing from|first run' "$bare/opt/$run"; then
     echo "error: expected that nothing is built, fetched or installed again:"
     cat "$bare/opt/$run"
     exit 1
