@@ -79,7 +79,7 @@ Judgement judge(std::span<const Bundle> bundles, const Policy& policy, Stage sta
     }
   }
   std::stable_sort(result.findings.begin(), result.findings.end(), [](const Finding& a, const Finding& b) {
-    return std::tie(a.path, a.rule->id, a.evidence.message) < std::tie(b.path, b.rule->id, b.evidence.message);
+    return std::tie(a.path, a.rule->id) < std::tie(b.path, b.rule->id);  // of one file and rule, as the rule has them
   });
   std::stable_sort(result.verdicts.begin(), result.verdicts.end(), [](const VerdictRow& a, const VerdictRow& b) {
     return std::tie(a.path, a.rule->id) < std::tie(b.path, b.rule->id);

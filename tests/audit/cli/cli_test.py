@@ -430,6 +430,13 @@ class Reports(Cli):
         self.assertRegex(text, r"(?m)^  a\.ptx +none +JIT$")
         self.assertRegex(text.splitlines()[-1], r"^not clean \(policy default, stage package\): 1 error, ")
 
+    def test_gpus_stand_in_their_order(self):
+        self.write("a.ptx", PTX.replace(b"sm_90", b"sm_121"))
+        findings = json.loads(self.run_it("audit", "--gpus", "120,100,90,75", "--format", "json", "a.ptx").stdout)["findings"]
+        told = [re.search(r"nothing for (\d+\.\d)", finding["message"])[1] for finding in findings
+                if finding["name"] == "gpu-not-covered"]
+        self.assertEqual(told, ["7.5", "9.0", "10.0", "12.0"])
+
     def test_output_is_written_whole_beside_the_text(self):
         self.write("a.ptx", PTX)
         result = self.run_it("audit", "--format", "json", "--output", "out.json", "--gpus", "80", "a.ptx")
