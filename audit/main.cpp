@@ -589,11 +589,7 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) {  // help or version
       std::string text = error.get_name() == "CallForVersion" ? std::string(error.what()) + "\n" : "";
-      if (text.empty()) {
-        CLI::App* asked = &app;
-        for (CLI::App* command : app.get_subcommands()) asked = command;
-        text = asked->help();
-      }
+      if (text.empty()) text = app.help();  // of the subcommand, where one was asked
       print(text);
       return clean;
     }

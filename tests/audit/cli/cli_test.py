@@ -354,6 +354,8 @@ class Usage(Cli):
                 self.assertEqual(result.stderr, "")
                 for line in result.stdout.splitlines():
                     self.assertLessEqual(len(line), 100, line)
+        for command in ("inspect", "audit", "explain", "link-kit", "new"):
+            self.assertRegex(self.run_it(command, "--help").stdout, rf"\nUsage: cudeploy {command} \[OPTIONS\][ \n]")
         self.assertRegex(self.run_it("--version").stdout, r"^cudeploy \d+\.\d+\.\d+\n$")
         narrow = self.run_it("--help", env={"COLUMNS": "40"}).stdout
         self.assertEqual(narrow, self.run_it("--help", env={"COLUMNS": "200", "TERM": "xterm"}).stdout)
