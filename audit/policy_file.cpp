@@ -164,6 +164,9 @@ class PolicyFile {
       if (name.empty() || name.find('/') != std::string::npos)
         fail(at(entry, "provided"), fmt::format("expected a soname such as libcublas.so.12, found '{}'", name),
              "the loader asks for a name, not for a path");
+      if (name.find_first_of("*?[") != std::string::npos)
+        fail(at(entry, "provided"), fmt::format("expected a soname such as libcublas.so.12, found '{}'", name),
+             "a name stands for itself, there are no patterns: give each library");
       names.push_back(name);
     }
     std::sort(names.begin(), names.end());

@@ -114,6 +114,10 @@ TEST_F(PolicyTest, NamesTheTypeThatIsWrong) {
       error("provided = [\"/usr/lib/libz.so.1\"]\n"),
       "p.toml:1: error: provided: expected a soname such as libcublas.so.12, found '/usr/lib/libz.so.1'\nhint: the "
       "loader asks for a name, not for a path");
+  for (const std::string pattern : {"lib*.so", "libz.so.?", "libcu[bd]nn.so"})
+    EXPECT_EQ(error("gpus = [90]\nprovided = [\"libz.so.1\", \"" + pattern + "\"]\n"),
+              "p.toml:2: error: provided: expected a soname such as libcublas.so.12, found '" + pattern +
+                  "'\nhint: a name stands for itself, there are no patterns: give each library");
 }
 
 TEST_F(PolicyTest, BrokenTomlAndMissingFiles) {
