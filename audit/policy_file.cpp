@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cstdlib>
 #include <fstream>
 #include <sstream>
 #include <stdexcept>
@@ -54,6 +55,19 @@ std::optional<GpuTarget> parse_number(std::string_view word) {
   return gpu_of_arch(static_cast<std::uint32_t>(std::stoi(std::string(word))));
 }
 
+/// The known GPU whose number is the nearest; nothing where none is of the next generations.
+std::optional<std::string> nearest_gpu(GpuTarget wanted) {
+  constexpr int generation = 10;
+  const auto distance = [&](const Gpu& gpu) {
+    return std::abs((gpu.target.major - wanted.major) * generation + gpu.target.minor - wanted.minor);
+  };
+  const auto gpus = known_gpus();
+  const auto found =
+      std::min_element(gpus.begin(), gpus.end(), [&](const Gpu& a, const Gpu& b) { return distance(a) < distance(b); });
+  if (found == gpus.end() || distance(*found) > generation) return {};
+  return fmt::format("{}{}", found->target.major, found->target.minor);
+}
+
 GpuTarget parse_gpu(const std::string& where, const std::string& word) {
   if (const auto target = parse_number(word); target && find_gpu(*target)) return *target;
   // sm_90, compute_90, 90a: an architecture's name instead of the GPU's compute capability.
@@ -73,7 +87,9 @@ GpuTarget parse_gpu(const std::string& where, const std::string& word) {
   std::vector<std::string> names;
   for (const Gpu& gpu : known_gpus()) names.push_back(fmt::format("{}{}", gpu.target.major, gpu.target.minor));
   const std::vector<std::string_view> candidates(names.begin(), names.end());
-  const auto right = nearest(bare, candidates);
+  auto right = nearest(bare, candidates);
+  if (const auto number = parse_number(bare))
+    if (const auto near = nearest_gpu(*number)) right = near;
   fail(
       where, fmt::format("no known GPU has the compute capability '{}'", word),
       right ? fmt::format("did you mean {}? known are {}", *right, known_gpu_list()) : "known are " + known_gpu_list());

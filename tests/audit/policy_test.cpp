@@ -94,7 +94,7 @@ TEST_F(PolicyTest, NamesFileLineAndTheNearestRightWord) {
                        "number alone: 90"));
   EXPECT_TRUE(error("gpus = [\n  80,\n  99,\n]\n")
                   .starts_with("p.toml:3: error: gpus: no known GPU has the compute capability '99'\nhint: did you "
-                               "mean 89? known are 35,"));
+                               "mean 100? known are 35,"));
 }
 
 TEST_F(PolicyTest, NamesTheTypeThatIsWrong) {
@@ -142,6 +142,18 @@ TEST(PolicyWords, GpusOfTheCommandLine) {
   EXPECT_TRUE(thrown([] {
                 parse_gpus("8O");
               }).starts_with("--gpus: error: no known GPU has the compute capability '8O'\nhint: did you mean 80?"));
+  // A number is near to numbers, however it is spelt: 35 is one letter away from 85.
+  for (const auto& [wrong, right] : {std::pair("85", "86"),
+                                     {"8.5", "86"},
+                                     {"sm_85", "86"},
+                                     {"91", "90"},
+                                     {"99", "100"},
+                                     {"119", "120"},
+                                     {"125", "121"},
+                                     {"900", "90"}}) {
+    const std::string words = std::string("did you mean ") + right + "?";
+    EXPECT_NE(thrown([&] { parse_gpus(wrong); }).find(words), std::string::npos) << thrown([&] { parse_gpus(wrong); });
+  }
   EXPECT_TRUE(thrown([] { parse_gpus("90-real"); }).ends_with("a GPU is named by its number alone: 90"));
   for (const char* bad : {"9", "9.00", "1000", "-90", "9.0.0", "90 80", "all", "100000000000000000000"})
     EXPECT_NE(thrown([&] { parse_gpus(bad); }), "no error") << bad;
