@@ -52,9 +52,9 @@ struct InspectArguments {
 
 struct AuditArguments {
   std::vector<std::string> paths;
-  std::string format = "text", policy = "default", fail_on = "error", stage = "package", output;
+  std::string format = "text", policy = "default", fail_on = "error", stage = "package";
   std::string default_gpus, default_driver;
-  std::optional<std::string> gpus, driver, install_rpath;
+  std::optional<std::string> gpus, driver, install_rpath, output;
 };
 
 struct LinkKitArguments {
@@ -173,7 +173,7 @@ int tell_unreadable(const InspectRecord& record) {
     if (!file.unreadable) continue;
     code = failed;
     for (const Problem& problem : file.problems)
-      fmt::print(stderr, "{}: error: {}\n", printable(file.path), printable(problem.message));
+      fmt::print(stderr, "{}: error: {}\n", path_text(file.path), printable(problem.message));
   }
   return code;
 }
@@ -338,6 +338,9 @@ auto wish(const std::string& where, Read read) {
 }
 
 int audit(const AuditArguments& arguments) {
+  if (arguments.policy.empty()) throw Failure("--policy: error: expected default or a TOML file, found an empty name");
+  if (arguments.output && arguments.output->empty())
+    throw Failure("--output: error: expected a file to write, found an empty name");
   Policy policy = wish(arguments.policy, [&] { return load_policy(arguments.policy); });
   // An empty value is answered, not passed over: a script's empty variable must not switch a rule off.
   if (arguments.gpus) policy.gpus = wish("--gpus", [&] { return parse_gpus(*arguments.gpus); });
@@ -394,9 +397,9 @@ int audit(const AuditArguments& arguments) {
     if (arguments.fail_on != "never" && finding.severity >= threshold) code = std::max(code, found);
 
   Audit report{record, policy, stage, judgement, contradicted};
-  if (!arguments.output.empty())
-    write_whole(arguments.output, arguments.format == "json" ? audit_json(report) : audit_text(report, false));
-  bool json = arguments.format == "json" && arguments.output.empty();
+  if (arguments.output)
+    write_whole(*arguments.output, arguments.format == "json" ? audit_json(report) : audit_text(report, false));
+  bool json = arguments.format == "json" && !arguments.output;
   print(json ? audit_json(report) : audit_text(report, colour(STDOUT_FILENO)));
   return code;
 }
@@ -434,6 +437,7 @@ std::string runtime_sources() {
 }
 
 int link_kit(const LinkKitArguments& arguments) {
+  if (arguments.cudart.empty()) throw Failure("--cudart: error: expected an archive, found an empty name");
   if (arguments.out.empty()) throw Failure("--out: error: expected a folder, found an empty name");
   LinkKitOptions options;
   options.cudart = arguments.cudart;

@@ -421,7 +421,7 @@ void inspect_file(std::string& out, const InspectRecord& record, const FileRecor
   if (file.type) head += " " + printable(*file.type);
   if (file.machine) head += " " + printable(*file.machine);
   if (!file.unreadable) head += ", " + bytes_text(file.size);
-  out += ink.bold(printable(file.path)) + ": " + head + "\n";
+  out += ink.bold(path_text(file.path)) + ": " + head + "\n";
 
   if (file.soname) line(out, "soname", printable(*file.soname));
   if (file.vendor) line(out, "vendor", printable(file.vendor->name) + " (" + printable(file.vendor->evidence) + ")");
@@ -566,6 +566,8 @@ std::string printable(std::string_view text) {
   }
   return out;
 }
+
+std::string path_text(std::string_view path) { return path.empty() ? "''" : printable(path); }
 
 std::string inspect_text(const InspectRecord& record, const ReadOptions& options, bool colour) {
   Ink ink(colour);

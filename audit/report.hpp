@@ -22,6 +22,9 @@ struct Audit {
 /// Bytes of a file or a name, safe on a terminal: control characters and what is not UTF-8 as \xNN.
 std::string printable(std::string_view text);
 
+/// The same of a path that begins a line: an empty one, as an unset variable leaves it behind, is ''.
+std::string path_text(std::string_view path);
+
 /// `colour`: with escape sequences for a terminal.
 std::string inspect_text(const InspectRecord& record, const ReadOptions& options, bool colour);
 /// Schema cudeploy/inspect/1 (inspect.schema.json).

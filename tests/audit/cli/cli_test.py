@@ -383,6 +383,20 @@ class Usage(Cli):
             result = self.run_it("audit", "--stage", "link", *rpath, "a.ptx")
             self.assertEqual(result.returncode, 0, result.stderr)
 
+    def test_an_empty_path_has_a_name(self):
+        self.write("a.ptx", PTX)
+        for command in ("inspect", "audit"):
+            result = self.run_it(command, "", "a.ptx")
+            self.assertEqual((result.returncode, result.stderr), (2, "'': error: cannot be read: no such file or directory\n"))
+            self.assertNotRegex(result.stdout, r"(?m)^:")
+        self.assertIn("'': unreadable\n", self.run_it("inspect", "").stdout)
+        for option, arguments in [("--policy", ("audit", "a.ptx")), ("--output", ("audit", "a.ptx")),
+                                  ("--cudart", ("link-kit", "-o", "kit")), ("--out", ("link-kit", "--cudart", "a.ptx"))]:
+            for empty in ([option, ""], [option + "="]):
+                result = self.run_it(*arguments, *empty)
+                self.assertEqual((result.returncode, result.stdout), (2, ""))
+                self.assertRegex(result.stderr, rf"^{option}: error: expected .*, found an empty name\n")
+
     def test_a_path_may_look_like_an_option(self):
         self.write("--payloads", PTX)
         self.assertEqual(self.paths("--", "--payloads"), ["--payloads"])
