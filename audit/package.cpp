@@ -1,7 +1,7 @@
 // Packages are told by content, never by name, and read as a stream: libarchive gives members one by one, each is
 // held in memory or in an unlinked temporary file while it is read, and nothing is ever extracted under its name.
-// So `../` in a name is only a fault to report. A package in a package (the data.tar.xz of a deb) is a member
-// that is read the same way, one level deeper.
+// So `../` in a name, or a slash at its front, is only a fault to report. A package in a package (the data.tar.xz of a
+// deb) is a member that is read the same way, one level deeper.
 #include "package.hpp"
 
 #include <archive.h>
@@ -307,16 +307,28 @@ std::string clean_name(std::string_view name) {
   return out;
 }
 
-bool leaves_package(std::string_view cleaned) {
+/// What is wrong with the name of a member, as it is written, for whoever unpacks it; nothing where nothing is.
+/// `anywhere`: so is the package unpacked. In one for "/" a first slash says nothing more, and `ar` marks names of its
+/// own with it. Tried: GNU tar refuses each name with "..", unzip and Python put a/../x into a; CMake writes where an
+/// absolute name says, the others cut the slash.
+std::optional<std::string_view> fault_of_name(std::string_view name, bool anywhere) {
+  const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
+  const bool drive = name.size() > 2 && is_letter(name[0]) && name[1] == ':' && (name[2] == '/' || name[2] == '\\');
+  if (anywhere && (drive || (name.starts_with('/') && !clean_name(name).empty())))
+    return "an absolute name: some unpack it there, some elsewhere, some not at all";
   int depth = 0;
-  while (!cleaned.empty()) {
-    auto end = cleaned.find('/');
-    std::string_view part = cleaned.substr(0, end);
-    cleaned = end == cleaned.npos ? std::string_view() : cleaned.substr(end + 1);
+  bool up = false;
+  while (!name.empty()) {
+    const std::size_t end = std::min(name.find('/'), name.size());
+    const std::string_view part = name.substr(0, end);
+    name.remove_prefix(std::min(end + 1, name.size()));
+    if (part.empty() || part == ".") continue;
+    up = up || part == "..";
     depth += part == ".." ? -1 : 1;
-    if (depth < 0) return true;
+    if (depth < 0) return "a name that leads out of the package";
   }
-  return false;
+  if (up) return "a name with \"..\": some unpack it in one folder, some in another, some not at all";
+  return std::nullopt;
 }
 
 /// Reads one package, and the packages in it.
@@ -412,7 +424,7 @@ class PackageReader {
       if (first) sink_.package(path, unpacking);
       first = false;
       ++met;
-      const std::string name = read_member(reader, entry, magic, path, depth);
+      const std::string name = read_member(reader, entry, magic, unpacking, path, depth);
       has_data = has_data || is_data_of_deb(magic, name);
       if (fatal_) break;
     }
@@ -432,8 +444,8 @@ class PackageReader {
   }
 
   /// The member's name.
-  std::string read_member(const Archive& reader, archive_entry* entry, Magic outer, const std::string& path,
-                          unsigned depth) {
+  std::string read_member(const Archive& reader, archive_entry* entry, Magic outer, Unpacking unpacking,
+                          const std::string& path, unsigned depth) {
     if (++members_ > limits_.members) throw GivenUp(fmt::format("has more than {} members", limits_.members));
     if (members_ % 10'000 == 0) sink_.alive();
     const char* raw = archive_entry_pathname(entry);
@@ -442,8 +454,11 @@ class PackageReader {
     if (name.empty()) name = raw == nullptr ? fmt::format("<member {} without a name>", members_) : "";
     names_ += name.size();
     if (names_ > limits_.names) throw GivenUp(fmt::format("has more than {} MiB of names", limits_.names >> 20));
-    if (leaves_package(name))
-      problem(fmt::format("{}member {} has a name that leads out of the package", inside(path), name));
+    const bool anywhere = unpacking == Unpacking::anywhere &&
+                          (archive_format(reader.get()) & ARCHIVE_FORMAT_BASE_MASK) != ARCHIVE_FORMAT_AR;
+    const std::string_view written = raw != nullptr ? raw : "";
+    const auto fault = fault_of_name(written, anywhere);
+    if (fault) problem(fmt::format("{}member {} has {}", inside(path), written, *fault));
     std::string member = path + "!/" + name;
 
     auto type = archive_entry_filetype(entry);
@@ -451,6 +466,8 @@ class PackageReader {
     if (first_name != nullptr) {
       // One file with two names. Told as a link, or it would count as two copies of what it holds. The bytes come with
       // the first name, or with a later one, as in an RPM with the last: of whatever name, they are those of the file.
+      if (const auto of_first = fault ? std::nullopt : fault_of_name(first_name, anywhere))
+        problem(fmt::format("{}member {} is a hard link to {}, {}", inside(path), written, first_name, *of_first));
       const std::string first = clean_name(first_name);
       tell_link(member, fs::path("/" + first).lexically_relative(fs::path("/" + name).parent_path()));
       member = path + "!/" + first;

@@ -396,12 +396,47 @@ TEST_F(Package, NamesThatLeadOutAreReportedAndStayNames) {
   InspectRecord record = inspect({"a.tar.gz"});
   EXPECT_EQ(paths(record), (Paths{"a.tar.gz", "a.tar.gz!/../escaped.ptx", "a.tar.gz!/a/../b.ptx",
                                   "a.tar.gz!" + (root / "abs.ptx").string()}));
-  EXPECT_EQ(problems(record), "a.tar.gz: member ../escaped.ptx has a name that leads out of the package\n");
+  const std::string no_two_agree = "some unpack it in one folder, some in another, some not at all\n";
+  EXPECT_EQ(problems(record),
+            "a.tar.gz: member ../escaped.ptx has a name that leads out of the package\n"
+            "a.tar.gz: member " +
+                (root / "abs.ptx").string() +
+                " has an absolute name: some unpack it there, some elsewhere, some not at all\n"
+                "a.tar.gz: member a/../b.ptx has a name with \"..\": " +
+                no_two_agree);
   Paths there;
   for (const fs::directory_entry& entry : fs::recursive_directory_iterator(root))
     there.push_back(entry.path().lexically_relative(root));
   std::sort(there.begin(), there.end());
   EXPECT_EQ(there, (Paths{"in", "in/a.tar.gz"}));
+}
+
+TEST_F(Package, AnAbsoluteNameIsTheSameNameOnlyWhereThePackageIsUnpackedAtTheRoot) {
+  const std::string absolute = "has an absolute name: some unpack it there, some elsewhere, some not at all\n";
+  const std::string data = pack({{"/usr/lib/x.ptx", ptx}});
+  write("a.zip", pack({{"/lib/x.ptx", ptx}, {"C:/lib/x.ptx", ptx}, {"c/C:/x.ptx", ptx}}, ARCHIVE_FORMAT_ZIP,
+                      ARCHIVE_FILTER_NONE));
+  EXPECT_EQ(problems(inspect({"a.zip"})),
+            "a.zip: member /lib/x.ptx " + absolute + "a.zip: member C:/lib/x.ptx " + absolute);
+  write("a.tar", pack({{"inner.tar.gz", data}}));
+  EXPECT_EQ(problems(inspect({"a.tar"})), "a.tar: inner.tar.gz: member /usr/lib/x.ptx " + absolute);
+  write("a.deb", pack({{"debian-binary", "2.0\n"}, {"data.tar.gz", data}}, ARCHIVE_FORMAT_AR_GNU, ARCHIVE_FILTER_NONE));
+  const InspectRecord record = inspect({"a.deb"});
+  EXPECT_EQ(paths(record), (Paths{"a.deb!/data.tar.gz!/usr/lib/x.ptx"}));
+  EXPECT_EQ(problems(record), "");
+  // A static archive has a table of its symbols under the name "/".
+  write("a.a.gz", pack({{"/", "table"}, {"x.ptx", ptx}}, ARCHIVE_FORMAT_AR_GNU));
+  EXPECT_EQ(problems(inspect({"a.a.gz"})), "");
+}
+
+TEST_F(Package, AHardLinkToANameThatLeadsOutIsReported) {
+  for (const auto& [target, fault] :
+       {std::pair("../x.ptx", "a name that leads out of the package"),
+        {"/x.ptx", "an absolute name: some unpack it there, some elsewhere, some not at all"}}) {
+    write("a.tar", pack({{"x.ptx", ptx}, {"y.ptx", "", AE_IFREG, target, true}}));
+    EXPECT_EQ(problems(inspect({"a.tar"})),
+              std::string("a.tar: member y.ptx is a hard link to ") + target + ", " + fault + "\n");
+  }
 }
 
 TEST_F(Package, ManyProblemsAreCountedNotListed) {
