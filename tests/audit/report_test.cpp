@@ -129,6 +129,27 @@ TEST(InspectText, SaysWhatIsOpenedByNameAndWhetherItShips) {
   EXPECT_TRUE(has_line(inspect_text(record, ReadOptions(), false), "  opens by name libb.so.1 for all (there)"));
 }
 
+TEST(InspectText, ListsKernelsWithWhatIsKnownOfThem) {
+  InspectRecord record;
+  record.files = {library()};
+  std::vector<Image>& images = record.files[0].fat_binaries[1].images;
+  images[0].offset = 0x40;
+  images[0].kernels = {{"_Z3addPf", 32, 1024}, {"none\n", 4, 0}};
+  images[1].offset = 0x80;
+  images[1].kernels = {{"_Z3addPf", {}, {}}};
+  EXPECT_EQ(inspect_text(record, ReadOptions(), false).find("_Z3addPf"), std::string::npos) << "not asked for";
+  ReadOptions with_kernels;
+  with_kernels.kernels = true;
+  const std::string text = inspect_text(record, with_kernels, false);
+  EXPECT_NE(text.find("\n  kernels       sm_80 at 0x40\n"
+                      "                  _Z3addPf  32 registers  1024 B shared\n"
+                      "                  none\\x0a  4 registers  0 B shared\n"
+                      "  kernels       PTX 8.0 compute_80 at 0x80\n"
+                      "                  _Z3addPf\n"),
+            std::string::npos)
+      << text;
+}
+
 TEST(InspectText, SaysWhichKernelStubsOthersSee) {
   InspectRecord record;
   record.files = {library()};
