@@ -309,8 +309,8 @@ std::string clean_name(std::string_view name) {
 
 /// What is wrong with the name of a member, as it is written, for whoever unpacks it; nothing where nothing is.
 /// `anywhere`: so is the package unpacked. In one for "/" a first slash says nothing more, and `ar` marks names of its
-/// own with it. Tried: GNU tar refuses each name with "..", unzip and Python put a/../x into a; CMake writes where an
-/// absolute name says, the others cut the slash.
+/// own with it. Tried: GNU tar refuses each name with "..", unzip and Python put a/../x into a; CMake and Python's
+/// tarfile write where an absolute name says, GNU tar cuts the slash.
 std::optional<std::string_view> fault_of_name(std::string_view name, bool anywhere) {
   const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
   const bool drive = name.size() > 2 && is_letter(name[0]) && name[1] == ':' && (name[2] == '/' || name[2] == '\\');
