@@ -34,8 +34,9 @@ A bundle that is audited before it exists, and again when it is finished.
   came from NVIDIA's installer, and drag a driver into containers.
 
 Before ``cpack`` makes a package, the staged tree is audited; a finding of severity error stops cpack, and no package is left
-behind, neither a new nor an older one of the same name, nor cpack's own copies in ``_CPack_Packages``: only the unpacked tree
-stays, and the message says where. The report is put into the package, as ``share/<package>/cudeploy-audit.json``. The finished
+behind, neither a new nor an older one of the same name, in whatever format, nor cpack's own copies in ``_CPack_Packages``: only
+the unpacked tree stays, and the message says where. Packages of other names, and of components that this run does not make,
+stay too. The report is put into the package, as ``share/<package>/cudeploy-audit.json``. The finished
 package is audited again, and removed when it fails. Warnings are shown, once, and stop nothing, unless the policy makes
 errors of them. A format that the audit cannot read (``cpack -G 7Z``) is refused.
 Packages of components (CPACK_DEB_COMPONENT_INSTALL and the like) are audited as if all that one run makes were installed

@@ -26,7 +26,7 @@ if(NOT _cudeploy_passed)
   # As it is: an error of cmake's would break its lines, and with them what an editor makes of file names.
   message("${_cudeploy_findings}")
   # The same content in another format is no better.
-  _cudeploy_remove_made(*)
+  _cudeploy_remove_made(${_CUDEPLOY_READABLE_FORMATS})
   _cudeploy_keep_from_cpack(_cudeploy_judged _cudeploy_report)
   message(FATAL_ERROR "cudeploy: ${CPACK_PACKAGE_FILE_NAME}: no package is made, since the audit of its content failed (see above)\n"
     "  content: ${_cudeploy_judged}\n  report: ${_cudeploy_report}")
@@ -50,7 +50,7 @@ file(REMOVE "${_cudeploy_report}")
 file(REMOVE_RECURSE "${CPACK_TEMPORARY_DIRECTORY}.together")
 
 # The modes of folders come from the umask of whoever runs cpack.
-file(GLOB_RECURSE _cudeploy_entries LIST_DIRECTORIES true "${CPACK_TEMPORARY_DIRECTORY}/*")
+_cudeploy_find(_cudeploy_entries GLOB_RECURSE "${CPACK_TEMPORARY_DIRECTORY}" "*" LIST_DIRECTORIES true)
 foreach(_cudeploy_entry IN LISTS _cudeploy_entries)
   if(IS_DIRECTORY "${_cudeploy_entry}" AND NOT IS_SYMLINK "${_cudeploy_entry}")
     file(CHMOD "${_cudeploy_entry}" PERMISSIONS

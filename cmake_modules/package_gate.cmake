@@ -1,6 +1,6 @@
-# What the gates of a package share: how the audit is asked, what is judged together, and which packages earlier runs left. Runs
-# inside cpack.
+# What the gates of a package share: how the audit is asked, what is judged together, and what is refused. Runs inside cpack.
 cmake_policy(VERSION 3.24...3.31)
+include("${CMAKE_CURRENT_LIST_DIR}/package_names.cmake")
 
 # What the audit reads as a package. Any other file it would judge as one file that is neither program nor library, and pass.
 set(_CUDEPLOY_READABLE_FORMATS TGZ ZIP DEB RPM STGZ TBZ2 TXZ TZST)
@@ -14,7 +14,8 @@ macro(_cudeploy_read_wanted)
     list(GET CPACK_BUILD_CONFIG 0 _cudeploy_configuration)
     set(_cudeploy_wanted "${CPACK_CUDEPLOY_WANTED}_${_cudeploy_configuration}.cmake")
     if(NOT EXISTS "${_cudeploy_wanted}")
-      file(GLOB _cudeploy_known "${CPACK_CUDEPLOY_WANTED}_*.cmake")
+      cmake_path(GET CPACK_CUDEPLOY_WANTED PARENT_PATH _cudeploy_folder)
+      _cudeploy_find(_cudeploy_known GLOB "${_cudeploy_folder}" "wanted_*.cmake")
       list(TRANSFORM _cudeploy_known REPLACE "^.*_([^_]*)\\.cmake$" "\\1")
       message(FATAL_ERROR "cudeploy: ${CPACK_PACKAGE_FILE_NAME}: no package is made: this build has several configurations, and \
 \"${_cudeploy_configuration}\" is none of them: ${_cudeploy_known}\n  hint: cpack -C Release")
@@ -95,7 +96,7 @@ function(_cudeploy_staged_components result)
   endif()
   set(trees "")
   if(CPACK_${kind}_COMPONENT_INSTALL AND CPACK_COMPONENTS_ALL AND NOT CPACK_MONOLITHIC_INSTALL)
-    file(GLOB trees "${CPACK_TEMPORARY_DIRECTORY}/*")
+    _cudeploy_find(trees GLOB "${CPACK_TEMPORARY_DIRECTORY}" "*")
   endif()
   set(${result} "${trees}" PARENT_SCOPE)
 endfunction()
@@ -106,7 +107,7 @@ function(_cudeploy_put_together folder)
   file(REMOVE_RECURSE "${folder}")
   file(MAKE_DIRECTORY "${folder}")
   foreach(tree IN LISTS ARGN)
-    file(GLOB_RECURSE entries LIST_DIRECTORIES false RELATIVE "${tree}" "${tree}/*")
+    _cudeploy_find(entries GLOB_RECURSE "${tree}" "*" LIST_DIRECTORIES false RELATIVE "${tree}")
     foreach(entry IN LISTS entries)
       set(from "${tree}/${entry}")
       set(to "${folder}/${entry}")
@@ -115,7 +116,7 @@ function(_cudeploy_put_together folder)
           RESULT_VARIABLE differs OUTPUT_QUIET ERROR_QUIET)
         if(differs)
           cmake_path(GET tree FILENAME component)
-          _cudeploy_remove_made(*)
+          _cudeploy_remove_made(${_CUDEPLOY_READABLE_FORMATS})
           _cudeploy_keep_from_cpack()
           message(FATAL_ERROR "cudeploy: ${CPACK_PACKAGE_FILE_NAME}: no package is made: component ${component} and another one bring \
 different files of one name, so they are not installed together, and no audit of both is right\n  file: ${entry}\n\
@@ -147,11 +148,11 @@ function(_cudeploy_unpack problem package folder)
   execute_process(COMMAND ${unpack} WORKING_DIRECTORY "${folder}"
     RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
   if(status STREQUAL "0" AND CPACK_GENERATOR STREQUAL "DEB")  # an archive of archives
-    file(GLOB parts "${folder}/data.tar*")
+    _cudeploy_find(parts GLOB "${folder}" "data.tar*")
     execute_process(COMMAND "${CMAKE_COMMAND}" -E tar xf ${parts} WORKING_DIRECTORY "${folder}"
       RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
-    file(GLOB parts "${folder}/*.tar*" "${folder}/debian-binary")
-    file(REMOVE ${parts})
+    _cudeploy_find(parts GLOB "${folder}" "*.tar*")
+    file(REMOVE ${parts} "${folder}/debian-binary")
   endif()
   set(${problem} "" PARENT_SCOPE)
   if(NOT status STREQUAL "0")
@@ -159,44 +160,10 @@ function(_cudeploy_unpack problem package folder)
   endif()
 endfunction()
 
-# _cudeploy_remove_packages(<paths>...): with their checksums (CPACK_PACKAGE_CHECKSUM, of this run or an earlier one): who finds one
-# looks for its package.
-function(_cudeploy_remove_packages)
-  foreach(package IN LISTS ARGN)
-    file(REMOVE "${package}")
-    foreach(algorithm IN ITEMS md5 sha1 sha224 sha256 sha384 sha512 sha3_224 sha3_256 sha3_384 sha3_512)
-      file(REMOVE "${package}.${algorithm}")
-    endforeach()
-  endforeach()
-endfunction()
-
-# _cudeploy_remove_made(<format pattern>): removes what earlier runs made, in the folder that this one writes to and where cpack
-# keeps its own copies. DEB and RPM may choose other names than cpack's, so gate_after_package.cmake notes them.
-function(_cudeploy_remove_made format)
-  cmake_path(GET CPACK_TOPLEVEL_DIRECTORY PARENT_PATH copies)
-  file(GLOB notes "${CPACK_CUDEPLOY_WANTED}_made_${format}.txt")
-  foreach(note IN LISTS notes)
-    string(REGEX REPLACE "^.*_made_(.*)\\.txt$" "\\1" made "${note}")
-    file(STRINGS "${note}" names)
-    foreach(name IN LISTS names)
-      _cudeploy_remove_packages("${CPACK_PACKAGE_DIRECTORY}/${name}" "${copies}/${made}/${name}" "${copies}/${made}/RPMS/${name}"
-        "${copies}/${made}/${CPACK_PACKAGE_FILE_NAME}/${name}")
-    endforeach()
-  endforeach()
-  if(format MATCHES "^(DEB|\\*)$")  # what a DEB is put together from
-    set(staged "${copies}/DEB/${CPACK_PACKAGE_FILE_NAME}")
-    file(GLOB parts "${staged}/data.tar*" "${staged}/*/data.tar*" "${staged}/control.tar*" "${staged}/*/control.tar*")
-    foreach(part IN LISTS parts)
-      file(REMOVE "${part}")
-    endforeach()
-  endif()
-endfunction()
-
 # _cudeploy_keep_from_cpack(<path variable>...): to be called before an error stops the package. cpack notes that a script failed, and
 # makes the archive all the same: so what it would pack is moved out of its way, where it can be looked at, and folders lie
 # where it would write. The paths become the new ones.
 function(_cudeploy_keep_from_cpack)
-  _cudeploy_staged_components(trees)
   set(refused "${CPACK_TOPLEVEL_DIRECTORY}.refused")
   file(REMOVE_RECURSE "${refused}")
   if(EXISTS "${CPACK_TOPLEVEL_DIRECTORY}")
@@ -206,21 +173,8 @@ function(_cudeploy_keep_from_cpack)
     string(REPLACE "${CPACK_TOPLEVEL_DIRECTORY}/" "${refused}/" ${path} "${${path}}")
     set(${path} "${${path}}" PARENT_SCOPE)
   endforeach()
-  file(MAKE_DIRECTORY "${CPACK_TEMPORARY_PACKAGE_FILE_NAME}" "${CPACK_TEMPORARY_DIRECTORY}/${CPACK_OUTPUT_FILE_NAME}")
-  foreach(tree IN LISTS trees)
-    cmake_path(GET tree FILENAME component)
-    string(REPLACE "${CPACK_PACKAGE_FILE_NAME}" "${CPACK_PACKAGE_FILE_NAME}-${component}" name "${CPACK_OUTPUT_FILE_NAME}")
+  _cudeploy_names(names)
+  foreach(name IN LISTS names)
     file(MAKE_DIRECTORY "${CPACK_TOPLEVEL_DIRECTORY}/${name}" "${CPACK_TEMPORARY_DIRECTORY}/${name}")
-  endforeach()
-endfunction()
-
-# _cudeploy_give_back_to_cpack(): undoes that at the begin of the next run.
-function(_cudeploy_give_back_to_cpack)
-  string(REPLACE "${CPACK_PACKAGE_FILE_NAME}" "" ending "${CPACK_OUTPUT_FILE_NAME}")
-  file(GLOB found "${CPACK_TOPLEVEL_DIRECTORY}/${CPACK_PACKAGE_FILE_NAME}*${ending}")
-  foreach(path IN LISTS found)
-    if(ending AND IS_DIRECTORY "${path}")
-      file(REMOVE_RECURSE "${path}")
-    endif()
   endforeach()
 endfunction()

@@ -2,7 +2,3 @@
 # that cpack starts or in the audit. So it goes first. Runs inside cpack (CPACK_INSTALL_SCRIPTS), once per format.
 include("${CMAKE_CURRENT_LIST_DIR}/package_gate.cmake")
 _cudeploy_remove_made("${CPACK_GENERATOR}")
-_cudeploy_give_back_to_cpack()
-if(CPACK_OUTPUT_FILE_NAME AND NOT IS_DIRECTORY "${CPACK_PACKAGE_DIRECTORY}/${CPACK_OUTPUT_FILE_NAME}")
-  _cudeploy_remove_packages("${CPACK_PACKAGE_DIRECTORY}/${CPACK_OUTPUT_FILE_NAME}")
-endif()

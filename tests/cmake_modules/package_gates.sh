@@ -28,13 +28,18 @@ file(WRITE "${CMAKE_BINARY_DIR}/late.cmake" "file(GLOB_RECURSE app \"\${CPACK_TE
   "execute_process(COMMAND head -c 2000 \"${CMAKE_BINARY_DIR}/libgone.so\" OUTPUT_FILE \"\${app}\")\n")
 file(WRITE "${CMAKE_BINARY_DIR}/own.cmake" "if(LATE)\nlist(APPEND CPACK_PRE_BUILD_SCRIPTS \"${CMAKE_BINARY_DIR}/late.cmake\")\nendif()\n")
 set(CPACK_PROJECT_CONFIG_FILE "${CMAKE_BINARY_DIR}/own.cmake")
-install(TARGETS app tool)
+install(TARGETS app COMPONENT app)
+install(TARGETS tool COMPONENT tool)
+foreach(kind IN ITEMS ARCHIVE DEB RPM)
+  set(CPACK_${kind}_COMPONENT_INSTALL ${APART})
+endforeach()
 cudeploy_package(POLICY "${POLICY}")
 LISTS
 echo 'int main(void) { return 0; }' > "$work/bundle/main.c"
 echo 'severity.needed-unresolved = "warning"' > "$work/mild.toml"
 make() { # INCOMPLETE POLICY
-  must_pass configure "$work/bundle" "$work/build" "-DINCOMPLETE=$1" "-DPOLICY=$2" -DCMAKE_DISABLE_FIND_PACKAGE_CUDAToolkit=ON
+  must_pass configure "$work/bundle" "$work/build" "-DINCOMPLETE=$1" "-DPOLICY=$2" "-DAPART=${apart:-OFF}" \
+    -DCMAKE_DISABLE_FIND_PACKAGE_CUDAToolkit=ON
   must_pass cmake --build "$work/build"
 }
 pack() { (cd "$work/build" && cpack "$@"); }
@@ -92,6 +97,36 @@ for format in $formats; do
     { echo "not there: what the message names"; exit 1; }
   same "left after the first gate of $format" "$(archives)" ''
 done
+
+# What earlier runs made under other names stays, whatever becomes of this one: other releases, other components.
+left() { (cd "$work/build" && for word; do find . -maxdepth 1 -name "*$word*.$ending" -printf "$word "; done); }
+ending=tar.gz
+make '' default
+must_pass pack -G TGZ
+must_pass pack -G TGZ -D CPACK_PACKAGE_FILE_NAME=bundle-2.0
+same 'packages of two names' "$(left 1.0 2.0)" '1.0 2.0 '
+must_fail pack -G TGZ -D CPACK_PACKAGE_FILE_NAME=bundle-2.0 -D LATE=ON
+same 'packages after the second was refused' "$(left 1.0 2.0)" '1.0 '
+apart=ON
+for naming in 'TGZ tar.gz' 'DEB deb' 'DEB deb DEB-DEFAULT' 'RPM rpm' 'RPM rpm RPM-DEFAULT'; do
+  # shellcheck disable=SC2086
+  set -- $naming
+  format=$1 ending=$2 name=${3:-}
+  case " $formats " in *" $format "*) ;; *) continue ;; esac
+  only() { pack -G "$format" -D "CPACK_COMPONENTS_ALL=$1" -D "CPACK_DEBIAN_FILE_NAME=$name" -D "CPACK_RPM_FILE_NAME=$name"; }
+  make '' default
+  must_pass only app
+  must_pass only tool
+  same "packages of two components, $naming" "$(left -app -tool)" '-app -tool '
+  must_pass only 'app;tool'
+  make tool default
+  must_fail only tool
+  same "packages after one component was refused, $naming" "$(left -app -tool)" '-app '
+  must_fail only 'app;tool'
+  same "packages after both were refused, $naming" "$(left -app -tool)" ''
+done
+apart=OFF
+rm "$work/build"/bundle-*
 
 # The audit has to be able to read what is made.
 make '' default
