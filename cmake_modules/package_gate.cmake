@@ -6,22 +6,15 @@ include("${CMAKE_CURRENT_LIST_DIR}/package_names.cmake")
 set(_CUDEPLOY_READABLE_FORMATS TGZ ZIP DEB RPM STGZ TBZ2 TXZ TZST)
 
 # _cudeploy_read_wanted(): what cudeploy_package noted when the build was generated. Of several configurations in one package
-# (cpack -C "Debug;Release") the first one counts.
+# (cpack -C "Debug;Release") the first one counts. CMake installs them whatever their case.
 macro(_cudeploy_read_wanted)
-  set(_cudeploy_wanted "${CPACK_CUDEPLOY_WANTED}.cmake")
-  if(CPACK_CUDEPLOY_MANY_CONFIGURATIONS)
-    list(APPEND CPACK_BUILD_CONFIG "")
-    list(GET CPACK_BUILD_CONFIG 0 _cudeploy_configuration)
-    set(_cudeploy_wanted "${CPACK_CUDEPLOY_WANTED}_${_cudeploy_configuration}.cmake")
-    if(NOT EXISTS "${_cudeploy_wanted}")
-      cmake_path(GET CPACK_CUDEPLOY_WANTED PARENT_PATH _cudeploy_folder)
-      _cudeploy_find(_cudeploy_known GLOB "${_cudeploy_folder}" "wanted_*.cmake")
-      list(TRANSFORM _cudeploy_known REPLACE "^.*_([^_]*)\\.cmake$" "\\1")
-      message(FATAL_ERROR "cudeploy: ${CPACK_PACKAGE_FILE_NAME}: no package is made: this build has several configurations, and \
-\"${_cudeploy_configuration}\" is none of them: ${_cudeploy_known}\n  hint: cpack -C Release")
-    endif()
+  set(_cudeploy_wanted "${CPACK_CUDEPLOY_WANTED}")
+  if(CPACK_CUDEPLOY_CONFIGURATIONS)
+    string(TOLOWER "${CPACK_BUILD_CONFIG}" _cudeploy_configurations)
+    list(GET _cudeploy_configurations 0 _cudeploy_configuration)
+    string(APPEND _cudeploy_wanted "_${_cudeploy_configuration}")
   endif()
-  include("${_cudeploy_wanted}")
+  include("${_cudeploy_wanted}.cmake")
 endmacro()
 
 # _cudeploy_audit_package(<passed> <findings> <folder> <report> <path> <subject>): audits <path>, seen from <folder>, so that

@@ -44,6 +44,19 @@ must_pass sh -c "cd '$work/old' && cpack -G TGZ"
 output_has 'audit passed'
 generator='Ninja Multi-Config' config=Debug
 builds configurations
+# CMake takes the name of a configuration in any case.
+must_pass cmake --install "$work/configurations" --prefix "$work/configurations/lower" --config debug
+same 'what "debug" installs' "$(find "$work/configurations/lower" -type f)" "$work/configurations/lower/bin/app"
+packs() { (cd "$work/configurations" && cpack -G TGZ "$@"); }
+must_pass packs -C debug
+output_has 'audit passed'
+for wrong in '' Nix 'Debug;Nix'; do
+  must_fail packs -C "$wrong"
+  output_has "no package is made: this build has several configurations, and \"${wrong#Debug;}\" is none of them: Debug;Release" \
+    'hint: cpack -C Release'
+  output_lacks 'could not find' 'list GET'
+  no_package "$work/configurations"
+done
 generator=Ninja config=
 # Compilers divide what they hand to the linker at commas.
 must_fail configure "$work/project" "$work/a, b" -DMINIMUM=3.24
