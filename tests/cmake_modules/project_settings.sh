@@ -15,14 +15,14 @@ find_package(CUDAToolkit REQUIRED)
 file(WRITE "${CMAKE_BINARY_DIR}/main.cpp" "#include <cuda_runtime_api.h>\nint main() { int n; return cudaGetDeviceCount(&n) == cudaSuccess && n < 0; }\n")
 add_executable(app "${CMAKE_BINARY_DIR}/main.cpp")
 set_target_properties(app PROPERTIES AUTOMOC OFF AUTOUIC OFF AUTORCC OFF)  # this project has no Qt
-cudeploy_target(app RUNTIME unified)
+cudeploy_target(app RUNTIME ${RUNTIME})
 cudeploy_package(TARGETS app)
 LISTS
 # builds NAME [CMAKE-ARGUMENT...] : configured with all that CMake can warn of as errors, built, installed
 builds() {
   name=$1
   shift
-  must_pass configure "$work/project" "$work/$name" -DMINIMUM=3.24 -Wdev -Werror=dev "$@"
+  must_pass configure "$work/project" "$work/$name" -DMINIMUM=3.24 -DRUNTIME=unified -Wdev -Werror=dev "$@"
   output_lacks Warning
   must_pass cmake --build "$work/$name"
   output_lacks ' warning: '
@@ -37,7 +37,7 @@ for compiler in g++ clang++; do
 done
 builds tools -DCMAKE_AUTOMOC=ON -DCMAKE_AUTOUIC=ON -DCMAKE_AUTORCC=ON -DCMAKE_UNITY_BUILD=ON
 # Of CMake 3.13 and before: generator expressions in install(CODE) stay as they are.
-must_pass configure "$work/project" "$work/old" -DMINIMUM=3.10...3.13
+must_pass configure "$work/project" "$work/old" -DMINIMUM=3.10...3.13 -DRUNTIME=unified
 must_pass cmake --build "$work/old"
 must_pass cmake --install "$work/old" --prefix "$work/old/there"
 must_pass sh -c "cd '$work/old' && cpack -G TGZ"
@@ -58,9 +58,14 @@ for wrong in '' Nix 'Debug;Nix'; do
   no_package "$work/configurations"
 done
 generator=Ninja config=
-# Compilers divide what they hand to the linker at commas.
-must_fail configure "$work/project" "$work/a, b" -DMINIMUM=3.24
+# Compilers divide what they hand to the linker at commas: only the unified runtime needs that.
+must_fail configure "$work/project" "$work/a, b" -DMINIMUM=3.24 -DRUNTIME=unified
 output_has 'has a comma in its name' 'hint: another build folder'
+must_pass configure "$work/project" "$work/a, b" -DMINIMUM=3.24 -DRUNTIME=shared
+output_has 'cudeploy::runtime is left out:' 'has a comma in its name'
+must_pass cmake --build "$work/a, b"
+must_pass sh -c "cd '$work/a, b' && cpack -G TGZ"
+output_has 'audit passed'
 
 # In the project's tree: every library of cudeploy's is compiled from its own sources, file by file.
 must_pass configure "$here/in_tree" "$work/in_tree" -DCUDEPLOY_SOURCE="$CUDEPLOY_SOURCE" -DCMAKE_UNITY_BUILD=ON
