@@ -30,6 +30,7 @@ file(WRITE "${CMAKE_BINARY_DIR}/own.cmake" "if(LATE)\nlist(APPEND CPACK_PRE_BUIL
 set(CPACK_PROJECT_CONFIG_FILE "${CMAKE_BINARY_DIR}/own.cmake")
 install(TARGETS app COMPONENT app)
 install(TARGETS tool COMPONENT tool)
+install(FILES main.c DESTINATION share COMPONENT text)
 foreach(kind IN ITEMS ARCHIVE DEB RPM)
   set(CPACK_${kind}_COMPONENT_INSTALL ${APART})
 endforeach()
@@ -125,8 +126,13 @@ for naming in 'TGZ tar.gz' 'DEB deb' 'DEB deb DEB-DEFAULT' 'RPM rpm' 'RPM rpm RP
   must_fail only 'app;tool'
   same "packages after both were refused, $naming" "$(left -app -tool)" ''
 done
+# Where nothing was judged, nothing has passed.
+must_pass pack -G TGZ -D CPACK_COMPONENTS_ALL=text
+shown 'bundle-1.0-Linux-text.tar.gz: nothing to judge' 1
+output_has 'bundle-1.0-Linux (TGZ), before packing: nothing to judge'
+output_lacks 'audit passed'
 apart=OFF
-rm "$work/build"/bundle-*
+rm -r "$work/build"/bundle-* "$work/build/_CPack_Packages"
 
 # The audit has to be able to read what is made.
 make '' default
