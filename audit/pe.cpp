@@ -209,9 +209,9 @@ Extent PeLayout::at_address(std::uint32_t address) const {
 }
 
 bool PeLayout::is_zeros(std::uint32_t address) const {
+  if (at_address(address).size != 0) return false;
   return std::any_of(sections.begin(), sections.end(), [&](const PeSection& section) {
-    return address >= section.address && address - section.address >= section.where.size &&
-           address - section.address < section.memory;
+    return section.where.size == 0 && address >= section.address && address - section.address < section.memory;
   });
 }
 

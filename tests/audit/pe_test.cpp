@@ -119,6 +119,41 @@ TEST_F(Pe, WithDebugInformationAloneHasNoTables) {
   }
 }
 
+TEST_F(Pe, HasTablesWhateverOtherSectionsClaim) {
+  make_main();
+  const std::string bytes = content("main.dll");
+  const std::size_t text = bytes.find(".text\0\0\0", 0, 8), rdata = bytes.find(".rdata\0\0", 0, 8);
+  ASSERT_NE(text, std::string::npos);
+  ASSERT_NE(rdata, std::string::npos);
+  constexpr std::size_t virtual_size = 8, raw_size = 16, header = 40;
+  const auto put = [](std::string& where, std::size_t at, std::uint32_t value) {
+    std::memcpy(where.data() + at, &value, sizeof value);
+  };
+
+  std::string wide = bytes;  // over the section that holds them
+  put(wide, text + virtual_size, 1 << 20);
+  write("wide.dll", wide);
+  EXPECT_EQ(read("wide.dll").needed, (Names{"dep.dll", "late.dll"}));
+
+  std::string more = bytes;  // one without content that lies over all others, and comes first
+  const std::size_t signature = more.find("PE\0\0", 0, 4);
+  std::uint16_t count = 0;
+  std::memcpy(&count, more.data() + signature + 6, sizeof count);
+  std::memmove(more.data() + text + header, bytes.data() + text, count * header);
+  ++count;
+  std::memcpy(more.data() + signature + 6, &count, sizeof count);
+  put(more, text + virtual_size, 1 << 20);
+  put(more, text + raw_size, 0);
+  put(more, text + raw_size + 4, 0);
+  write("more.dll", more);
+  EXPECT_EQ(read("more.dll").needed, (Names{"dep.dll", "late.dll"}));
+
+  std::string cut = bytes;  // the file has a part of it, and the tables lie behind that
+  put(cut, rdata + raw_size, 16);
+  write("cut.dll", cut);
+  EXPECT_NE(problems_of(read("cut.dll")), "");
+}
+
 TEST_F(Pe, IsTheSameUnderOtherMachinesAndWidths) {
   for (auto [target, flag, machine] : {std::tuple("aarch64", "arm64", "aarch64"), std::tuple("i686", "x86", "x86")}) {
     compile("other", "__declspec(dllexport) int __cdecl other(void) { return 1; }", target);
