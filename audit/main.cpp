@@ -192,6 +192,15 @@ std::string refusal(const std::string& path, const SavedDocument& document, std:
   return fmt::format("{}: error: {}", printable(path), of_audit ? of_an_audit : of_a_report);
 }
 
+/// Reports of an audit lie beside the programs, so `*` gives them too: among other paths they are passed over. True
+/// when it was one of these; those that are all that was given are refused like any other document.
+bool passes_over(const std::string& path, const SavedDocument& document, const std::vector<SavedDocument>& all) {
+  const auto of_audit = [](const SavedDocument& each) { return each.kind == SavedDocument::Kind::audit_report; };
+  if (!of_audit(document) || std::ranges::all_of(all, of_audit)) return false;
+  fmt::print(stderr, "{}: note: is the report of an audit, passed over\n", printable(path));
+  return true;
+}
+
 int inspect(const InspectArguments& arguments) {
   ReadOptions options;
   options.payloads = arguments.payloads;
@@ -206,7 +215,7 @@ int inspect(const InspectArguments& arguments) {
       to_read.push_back(path);
     } else if (documents[i].kind == SavedDocument::Kind::report && arguments.format != "json") {
       text += documents[i].text;
-    } else {
+    } else if (!passes_over(path, documents[i], documents)) {
       fmt::print(stderr, "{}\n",
                  refusal(path, documents[i],
                          "is the report of a process, and JSON already\n"
@@ -369,7 +378,7 @@ int audit(const AuditArguments& arguments) {
     } else if (documents[i].kind == SavedDocument::Kind::record) {
       tell_unnamed_kernels(path, documents[i].record);
       merge(record, std::move(documents[i].record), contradicted);
-    } else {
+    } else if (!passes_over(path, documents[i], documents)) {
       const std::string told = refusal(path, documents[i],
                                        "expected files to judge or a saved inspect record, found the report of a "
                                        "process\nhint: cudeploy inspect shows it; audit judges the program and its "
