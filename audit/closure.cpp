@@ -69,6 +69,9 @@ constexpr std::size_t path_limit = 4096;
 /// names and search a million places for each.
 constexpr std::size_t search_limit = 8 << 20;
 
+/// What a look costs besides the bytes of its names.
+constexpr std::size_t one_try = 64;
+
 /// A path, split where a package ends and its own tree begins.
 struct Place {
   std::string root;   ///< "a.deb!/data.tar.xz!", "dist", or "" for files named one by one
@@ -111,6 +114,9 @@ class Tree {
     return open(link.root, link.inner);
   }
 
+  /// Bytes of names that were looked up on the way of all paths so far: what a link says can be long, and lead on.
+  std::size_t walked() const { return walked_; }
+
   /// Where a path really lies; nothing where it leads out of the bundle, runs in a circle or is too long.
   std::optional<std::string> resolve(const std::string& root, std::string path, std::string done = "") const {
     constexpr int most_links = 40;                    // as Linux has it
@@ -141,6 +147,7 @@ class Tree {
       done += part;
       if (links_.empty()) continue;
       name.resize(before);
+      walked_ += one_try + done.size();
       const auto link = links_.find(name += done);
       if (link == links_.end()) continue;
       if (++followed > most_links) return {};
@@ -178,6 +185,7 @@ class Tree {
   std::unordered_map<std::string_view, Place> places_;  // by path: the packages of a path are many to search
   std::map<std::string, const FileRecord*> files_;
   std::map<std::string, std::string> links_;
+  mutable std::size_t walked_ = 0;
 };
 
 /// Folders below each folder of a search path for CPUs that can more than every x86-64 can, the least first. A machine
@@ -197,6 +205,13 @@ std::vector<Distribution> distributions(const std::optional<std::string>& machin
   return {{debian, {debian, "usr/" + debian, "lib", "usr/lib"}},
           {"lib64", {"lib64", "usr/lib64", "lib", "usr/lib"}},
           {"lib", {"lib", "usr/lib"}}};
+}
+
+/// What $PLATFORM is: on x86-64 the loader has words of its own for some of Intel's processors. Tried: glibc 2.36
+/// and 2.41, ld.so --list-diagnostics.
+std::vector<std::string> platforms(const std::optional<std::string>& machine) {
+  if (machine.value_or("x86_64") == "x86_64") return {"x86_64", "haswell", "xeon_phi"};
+  return {*machine};
 }
 
 /// Those for which something of this machine is meant: a package is for its own.
@@ -260,23 +275,28 @@ class Walk {
       by_name_.emplace(name_for(file->format, file_name(file->path)), file);
       if (file->soname) by_soname_.emplace(*file->soname, file);
     }
+    const bool windows = std::ranges::any_of(bundle.files, [](auto* file) { return file->format == Format::pe; });
     for (const auto& link : bundle.links) {
-      const std::string_view name = file_name(link.first);
-      for (const Format format : {Format::elf, Format::pe}) links_by_name_.emplace(name_for(format, name), &link);
-      if (!is_driver_name(name) || searched_ > search_limit) continue;
-      charge(link.first.size() + link.second.size());
-      if (const FileRecord* file = tree_.open_link(link.first)) closure_.driver_links.emplace(file, link.first);
+      const std::string& path = link.first;
+      links_by_name_.emplace(file_name(path), path);
+      if (windows) links_by_dll_name_.emplace(windows_name(file_name(path)), path);
+      if (!is_driver_name(file_name(path))) continue;
+      if (const FileRecord* file = open_link(path)) closure_.driver_links.emplace(file, path);
     }
     for (const std::string_view folder : hwcaps_folders)
       if (std::any_of(bundle.files.begin(), bundle.files.end(), [&](const FileRecord* file) {
             return file->path.find(fmt::format("/{}/", folder)) != std::string::npos;
           }))
         levels_.emplace_back(folder);
-    const auto with_lib = [](const std::string& entry) { return holds_token(entry, "LIB"); };
-    closure_.uses_lib = std::any_of(bundle.files.begin(), bundle.files.end(), [&](const FileRecord* file) {
-      return std::ranges::any_of(file->rpath, with_lib) || std::ranges::any_of(file->runpath, with_lib) ||
-             std::ranges::any_of(file->needed, with_lib);
-    });
+    const auto uses = [&](std::string_view token) {
+      const auto with_token = [&](const std::string& entry) { return holds_token(entry, token); };
+      return std::ranges::any_of(bundle.files, [&](const FileRecord* file) {
+        return std::ranges::any_of(file->rpath, with_token) || std::ranges::any_of(file->runpath, with_token) ||
+               std::ranges::any_of(file->needed, with_token);
+      });
+    };
+    closure_.uses_lib = uses("LIB");
+    closure_.uses_platform = uses("PLATFORM");
   }
 
   Closure run() {
@@ -308,32 +328,38 @@ class Walk {
   }
 
   /// Where the bundle has libraries for better CPUs, the same root can load others on each kind of machine. One that
-  /// lies in such a folder itself is never met on a lesser one. The same holds for distributions, where $LIB is used.
+  /// lies in such a folder itself is never met on a lesser one. The same holds for distributions, where $LIB is used,
+  /// and for processors where $PLATFORM is.
   std::vector<Process> load_everywhere(const FileRecord& root) {
     std::vector<Process> processes;
     std::size_t lowest = levels_.size() - 1;
     while (lowest > 0 && root.path.find("/" + levels_[lowest] + "/") == std::string::npos) --lowest;
-    for (const Distribution& distribution :
-         distributions_of(unpacking_of(bundle_, tree_.place(root.path).root), root.machine)) {
-      for (level_ = lowest; level_ < levels_.size(); ++level_) {
-        Process process = load(root, closure_.uses_lib ? distribution.lib : "");
-        const auto same_needs = [](const Need& a, const Need& b) {
-          return a.provider == b.provider && a.file == b.file;
-        };
-        const auto same = [&](const Loaded& a, const Loaded& b) {
-          return a.file == b.file && std::ranges::equal(a.needs, b.needs, same_needs);
-        };
-        if (processes.empty() || !std::ranges::equal(process.objects, processes.back().objects, same))
-          processes.push_back(std::move(process));
-      }
-      if (!closure_.uses_lib) break;
+    const auto same_needs = [](const Need& a, const Need& b) { return a.provider == b.provider && a.file == b.file; };
+    const auto same = [&](const Loaded& a, const Loaded& b) {
+      return a.file == b.file && std::ranges::equal(a.needs, b.needs, same_needs);
+    };
+    std::vector<std::string> libs = {""}, words = {""};
+    if (closure_.uses_lib) {
+      libs.clear();
+      for (const Distribution& each :
+           distributions_of(unpacking_of(bundle_, tree_.place(root.path).root), root.machine))
+        libs.push_back(each.lib);
     }
+    if (closure_.uses_platform) words = platforms(root.machine);
+    for (const std::string& lib : libs)
+      for (const std::string& platform : words)
+        for (level_ = lowest; level_ < levels_.size(); ++level_) {
+          Process process = load(root, lib, platform);
+          if (processes.empty() || !std::ranges::equal(process.objects, processes.back().objects, same))
+            processes.push_back(std::move(process));
+        }
     return processes;
   }
 
-  Process load(const FileRecord& root, const std::string& lib) {
+  Process load(const FileRecord& root, const std::string& lib, const std::string& platform) {
     Process process;
     process.lib = lib;
+    process.platform = platform;
     const Place place = tree_.place(root.path);
     process.objects.push_back({&root, Tree::folder_of(place.inner), 0, {}});
     names_.clear();
@@ -414,8 +440,7 @@ class Walk {
     if (at_root) origin = "/" + owner.folder;
     const auto below = at_root ? std::nullopt : below_origin(entry);
     auto path =
-        expand(below.value_or(entry),
-               {{{"ORIGIN", origin}, {"PLATFORM", owner.file->machine.value_or("x86_64")}, {"LIB", process.lib}}});
+        expand(below.value_or(entry), {{{"ORIGIN", origin}, {"PLATFORM", process.platform}, {"LIB", process.lib}}});
     if (!path) {
       why = "depends on where the bundle lies";
     } else if (below) {
@@ -435,10 +460,7 @@ class Walk {
   }
 
   /// Counts a try, whatever comes of it: its names, and what it costs besides them.
-  void charge(std::size_t names) {
-    constexpr std::size_t one_try = 64;
-    searched_ += one_try + names;
-  }
+  void charge(std::size_t names) { searched_ += one_try + names; }
 
   /// Whether it is enough, which `tried` then says.
   bool gives_up(std::vector<std::string>& tried) const {
@@ -446,6 +468,15 @@ class Walk {
     if (searched_ <= search_limit) return false;
     if (tried.empty() || tried.back() != text) tried.emplace_back(text);
     return true;
+  }
+
+  /// For which machines it is said, where that is a matter of the machine.
+  static std::string on_which(std::string_view entry, const Process& process) {
+    std::string text;
+    for (const auto& [token, value] : {std::pair("LIB", &process.lib), std::pair("PLATFORM", &process.platform)})
+      if (holds_token(entry, token))
+        text += fmt::format("{} ${} is {}", text.empty() ? " where" : " and", token, *value);
+    return text;
   }
 
   /// One entry of a search path, for a file with this name.
@@ -470,8 +501,7 @@ class Walk {
         return true;
       }
     }
-    if (holds_token(entry, "LIB")) why += fmt::format(" where $LIB is {}", process.lib);
-    tried.push_back(fmt::format("{}: {}", label, why));
+    tried.push_back(fmt::format("{}: {}{}", label, why, on_which(entry, process)));
     return false;
   }
 
@@ -503,7 +533,7 @@ class Walk {
         return true;
       }
     }
-    tried.push_back("a path, not a name, opened as it is, without any search: " + why);
+    tried.push_back("a path, not a name, opened as it is, without any search: " + why + on_which(name, process));
     return false;
   }
 
@@ -621,20 +651,31 @@ class Walk {
     return format == Format::pe ? windows_name(name) : std::string(name);
   }
 
+  /// The file that a link leads to; null too where all links together lead too far.
+  const FileRecord* open_link(const std::string& path) {
+    if (links_walked_ > search_limit) return nullptr;
+    const std::size_t before = tree_.walked();
+    const FileRecord* file = tree_.open_link(path);
+    links_walked_ += one_try + path.size() + tree_.walked() - before;
+    return file;
+  }
+
   /// A file of the bundle with this name in any folder, be it by a link.
   Named named(const FileRecord& requester, const std::string& name) {
     const auto fits = [&](const FileRecord* file) {
-      return file && file->format == requester.format && file->machine == requester.machine;
+      return file->format == requester.format && file->machine == requester.machine;
     };
     const std::string key = name_for(requester.format, name);
     const auto [first, last] = by_name_.equal_range(key);
     for (auto it = first; it != last; ++it)
       if (fits(it->second)) return {it->second, it->second->path};
-    const auto [first_link, last_link] = links_by_name_.equal_range(key);
-    for (auto it = first_link; it != last_link && searched_ <= search_limit; ++it) {
-      const auto& [path, target] = *it->second;
-      charge(path.size() + target.size());
-      if (const FileRecord* file = tree_.open_link(path); fits(file)) return {file, path};
+    auto& links = requester.format == Format::pe ? links_by_dll_name_ : links_by_name_;
+    const auto [first_link, last_link] = links.equal_range(key);
+    for (auto it = first_link; it != last_link && searched_ <= search_limit;) {
+      charge(it->second.size());
+      const FileRecord* file = open_link(it->second);
+      if (file && fits(file)) return {file, it->second};
+      it = file ? std::next(it) : links.erase(it);  // what leads nowhere is followed once
     }
     return {};
   }
@@ -677,7 +718,8 @@ class Walk {
   Tree tree_;
   Closure closure_;
   std::multimap<std::string, const FileRecord*> by_name_, by_soname_;
-  std::multimap<std::string, const std::pair<const std::string, std::string>*> links_by_name_;
+  std::multimap<std::string, std::string> links_by_name_, links_by_dll_name_;  ///< paths of the links
+  std::size_t links_walked_ = 0;  ///< bytes of paths that were followed from links, of the whole bundle
   std::set<const FileRecord*> reached_;
   std::vector<std::string> levels_ = {""};  ///< subfolders for better CPUs that the bundle has, the plain one first
   // Of the process that is being filled:

@@ -57,7 +57,7 @@ struct Loaded {
 /// What one program, or one library opened by a stranger, brings into a process.
 struct Process {
   std::vector<Loaded> objects;  ///< the first is the root
-  std::string lib;              ///< what $LIB stands for on its machine; "" where nothing in the bundle asks
+  std::string lib, platform;    ///< what $LIB and $PLATFORM are on its machine; "" where nothing in the bundle asks
 
   const FileRecord* root() const { return objects.front().file; }
 };
@@ -69,11 +69,12 @@ struct Occurrence {
 
 struct Closure {
   /// One for each executable, then one for each shared object that none of the others before loads; more than one where
-  /// machines with better CPUs (glibc-hwcaps) or of another distribution ($LIB) load other files of the bundle.
+  /// machines with better CPUs (glibc-hwcaps), of another distribution ($LIB) or with another processor ($PLATFORM)
+  /// load other files of the bundle.
   std::vector<Process> processes;
   std::map<const FileRecord*, std::vector<Occurrence>> occurrences;
   std::map<const FileRecord*, std::string> driver_links;  ///< path of a link that gives a file a name of the driver's
-  bool uses_lib = false;  ///< a search path or a needed path of the bundle has $LIB in it
+  bool uses_lib = false, uses_platform = false;  ///< a search path or a needed path of the bundle has the token in it
 };
 
 /// Executables and shared objects only; everything else never meets the loader.

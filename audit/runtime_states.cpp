@@ -52,11 +52,17 @@ std::string without_build_tags(std::string_view name) {
   return result;
 }
 
-/// A path without the folders that $LIB can stand for: a machine looks into one of them. "a/lib64/x.so" -> "a/x.so"
-std::string without_lib(std::string_view path) {
-  std::string result(path);
-  for (const std::string_view folder : {"/lib/x86_64-linux-gnu/", "/lib/aarch64-linux-gnu/", "/lib64/", "/lib/"})
+/// A path without the folders that $LIB and $PLATFORM can stand for: a machine looks into one of them. "a/lib64/x.so"
+/// -> "a/x.so"
+std::string without_folders_of_tokens(const std::string& path, const Closure& closure) {
+  std::string result = "/" + path;
+  const auto remove = [&](std::string_view folder) {
     for (std::size_t at; (at = result.find(folder)) != std::string::npos;) result.erase(at, folder.size() - 1);
+  };
+  if (closure.uses_lib)
+    for (const char* lib : {"/lib/x86_64-linux-gnu/", "/lib/aarch64-linux-gnu/", "/lib64/", "/lib/"}) remove(lib);
+  if (closure.uses_platform)
+    for (const char* platform : {"/x86_64/", "/haswell/", "/xeon_phi/", "/aarch64/"}) remove(platform);
   return result;
 }
 
@@ -119,7 +125,7 @@ Meeting::Meeting(const FileRecord& file, const Closure& closure)
     : file_(&file),
       name_(file_name(file.path)),
       executable_(cudeploy::is_executable(file)),
-      path_of_any_build_(without_build_tags(closure.uses_lib ? without_lib(fmt::format("/{}", file.path)) : file.path)),
+      path_of_any_build_(without_build_tags(without_folders_of_tokens(file.path, closure))),
       name_of_any_build_(without_build_tags(name_)) {}
 
 bool Meeting::may_meet(const Meeting& other) const {

@@ -46,9 +46,13 @@ do
     *) gcc -shared -fPIC -nostdlib empty.c -o "$file" -Wl,-soname,"$(basename "$file")" -Wl,--no-as-needed $words "$@" ;;
   esac
 }
-# What $LIB means here.
+# What $LIB and $PLATFORM mean here.
 machine_lib() {
   (cd / && LD_DEBUG=libs LD_LIBRARY_PATH='/x/$LIB' /bin/true 2>&1) |
+    sed -n 's|.*[=:]/x/\([^ \t]*\)[ \t]*(LD_LIB.*|\1|p' | head -n 1
+}
+machine_platform() {
+  (cd / && LD_DEBUG=libs LD_LIBRARY_PATH='/x/$PLATFORM' /bin/true 2>&1) |
     sed -n 's|.*[=:]/x/\([^ \t]*\)[ \t]*(LD_LIB.*|\1|p' | head -n 1
 }
 # no_path FILE: an empty search path in the place of NONE, which linkers do not write
@@ -193,11 +197,16 @@ TEST_P(LoaderDecides, TheSameFileForTheSameReason) {
   for (const BundleRecord& from : record.bundles) bundle.links.insert(from.links.begin(), from.links.end());
   const Closure closure = close_over(bundle, {});
   const std::string program = canonical("d/bin/app");
-  std::string lib = run(std::string(kObject) + "machine_lib");
-  lib.erase(lib.find_last_not_of('\n') + 1);
+  const auto word_of_machine = [this](const char* function) {
+    std::string word = run(std::string(kObject) + function);
+    word.erase(word.find_last_not_of('\n') + 1);
+    return word;
+  };
+  const std::string lib = word_of_machine("machine_lib"), platform = word_of_machine("machine_platform");
   std::vector<const Process*> processes;
   for (const Process& process : closure.processes)
-    if (canonical(process.root()->path) == program && (process.lib.empty() || process.lib == lib))
+    if (canonical(process.root()->path) == program && (process.lib.empty() || process.lib == lib) &&
+        (process.platform.empty() || process.platform == platform))
       processes.push_back(&process);
   ASSERT_EQ(processes.size(), given.machines.size());
 
@@ -272,6 +281,10 @@ TEST_P(LoaderDecides, TheSameFileForTheSameReason) {
       std::cout << "not tried: libtree is not installed\n";
       continue;
     }
+    if (std::string_view(given.tree).find("PLATFORM}") != std::string_view::npos && platform != "x86_64") {
+      std::cout << "not tried: libtree has x86_64 for $PLATFORM, which is " << platform << " here\n";
+      continue;
+    }
     const std::string tree =
         try_run(std::string("env -i PATH=\"$PATH\" ") + given.environment + " libtree -p -v d/bin/app").second;
     std::set<std::string> libtree_differs;
@@ -329,12 +342,18 @@ INSTANTIATE_TEST_SUITE_P(Trees, LoaderDecides,
           object d/bin/app liba.so "$(new '$ORIGIN/../lib')")sh"},
                                          Case{"LibAndPlatform",
                                               R"sh(
-          for lib in lib/x86_64-linux-gnu lib64 lib; do object "d/$lib/liba.so" ""; done; object d/p/x86_64/libb.so ""
+          for lib in lib/x86_64-linux-gnu lib64 lib; do object "d/$lib/liba.so" ""; done
+          for word in x86_64 haswell xeon_phi; do object "d/p/$word/libb.so" ""; done
           object d/bin/app "liba.so libb.so" "$(new '$ORIGIN/../$LIB:$ORIGIN/../p/${PLATFORM}')")sh",
                                               "",
                                               Unknown::nothing,
                                               {},
                                               {"liba.so"}},
+                                         Case{"PlatformOfOtherProcessors", R"sh(
+          for word in x86_64 haswell xeon_phi; do
+            [ $word = "$(machine_platform)" ] || object "d/p/$word/liba.so" ""
+          done
+          object d/bin/app liba.so "$(new '$ORIGIN/../p/$PLATFORM')")sh"},
                                          Case{"LibOfOtherDistributions", R"sh(
           for lib in lib/x86_64-linux-gnu lib64 lib; do [ $lib = "$(machine_lib)" ] || object "d/$lib/liba.so" ""; done
           object d/bin/app liba.so "$(new '$ORIGIN/../$LIB')")sh"},

@@ -1123,6 +1123,20 @@ class Hostile(Cli):
         self.write("symbols.so", elf(table, {"s": long, "y": symbols, "h": struct.pack("<II", 0, 10_000)}))
         self.assertIn("expected names of not much more than the 1048596 bytes", self.cheap("inspect", "symbols.so"))
 
+    def test_links_in_circles_are_followed_once(self):
+        strings = b"\0libx.so.1\0"
+        program = elf([(5, "s"), (10, len(strings)), (1, 1)], {"s": strings})
+        with tarfile.open(self.root / "circle.tar", "w") as archive:
+            for i in range(200):
+                member = tarfile.TarInfo(f"bin/{i}.so")
+                member.size = len(program)
+                archive.addfile(member, io.BytesIO(program))
+            for i in range(4000):
+                member = tarfile.TarInfo(f"x/{i}/libx.so.1")
+                member.type, member.linkname = tarfile.SYMTYPE, f"../{(i + 1) % 4000}/libx.so.1"
+                archive.addfile(member)
+        self.assertIn("200 errors", self.cheap("audit", "circle.tar"))
+
     def test_a_static_archive_with_one_endless_name(self):
         # 16 MB without an end of line, that each of 20,000 members names its own part of.
         members = ar([*((f"/{i}", b"") for i in range(20_000)), ("x.ptx/", PTX)])
