@@ -3,7 +3,8 @@ cmake_policy(VERSION 3.24...3.31)
 include("${CMAKE_CURRENT_LIST_DIR}/package_names.cmake")
 
 # What the audit reads as a package. Any other file it would judge as one file that is neither program nor library, and pass.
-set(_CUDEPLOY_READABLE_FORMATS TGZ ZIP DEB RPM STGZ TBZ2 TXZ TZST)
+set(_CUDEPLOY_READABLE_FORMATS TGZ ZIP DEB RPM STGZ TAR TBZ2 TXZ TZST
+  ZIP_BZ2 ZIP_DEFLATE ZIP_LZMA ZIP_LZMA2 ZIP_STORE ZIP_ZSTD)
 
 # _cudeploy_read_wanted(): what cudeploy_package noted when the build was generated. Of several configurations in one package
 # (cpack -C "Debug;Release") the first one counts. CMake installs them whatever their case.
