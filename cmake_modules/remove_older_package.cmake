@@ -2,6 +2,7 @@
 # that cpack starts or in the audit. So it goes first. Runs inside cpack (CPACK_INSTALL_SCRIPTS), once per format.
 include("${CMAKE_CURRENT_LIST_DIR}/package_gate.cmake")
 _cudeploy_remove_made("${CPACK_GENERATOR}")
+file(REMOVE_RECURSE "${CPACK_TOPLEVEL_DIRECTORY}.refused")  # as large as a bundle, and of no use any more
 
 # Before anything is installed: afterwards cpack packs what there is, whatever a script says.
 string(TOLOWER "${CPACK_CUDEPLOY_CONFIGURATIONS}" _cudeploy_known)
