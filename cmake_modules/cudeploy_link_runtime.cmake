@@ -51,6 +51,7 @@ include_guard(GLOBAL)
 include("${CMAKE_CURRENT_LIST_DIR}/nearest_word.cmake")
 include("${CMAKE_CURRENT_LIST_DIR}/hidden_kernels.cmake")
 include("${CMAKE_CURRENT_LIST_DIR}/unified_runtime.cmake")
+include("${CMAKE_CURRENT_LIST_DIR}/project_targets.cmake")
 include("${CMAKE_CURRENT_LIST_DIR}/runtime_agreement.cmake")
 
 function(cudeploy_link_runtime target)

@@ -4,7 +4,7 @@
 include_guard(GLOBAL)
 include("${CMAKE_CURRENT_LIST_DIR}/nearest_word.cmake")
 include("${CMAKE_CURRENT_LIST_DIR}/compiler_dry_run.cmake")
-include("${CMAKE_CURRENT_LIST_DIR}/runtime_agreement.cmake")
+include("${CMAKE_CURRENT_LIST_DIR}/project_targets.cmake")
 
 # _cudeploy_check_gpu_names(<function> <keyword> <names> <other right words>...): refuses a name that the compiler does not
 # know. A misspelt keyword of the function lands among the names, so the keywords are candidates too.

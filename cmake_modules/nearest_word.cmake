@@ -2,7 +2,7 @@
 # most packages never look at their leftovers. Here every function refuses them and names the word that was
 # probably meant. Including this file has no effect.
 include_guard(GLOBAL)
-include("${CMAKE_CURRENT_LIST_DIR}/runtime_agreement.cmake")
+include("${CMAKE_CURRENT_LIST_DIR}/project_targets.cmake")
 
 # _cudeploy_nearest_word(<result> <word> <candidates>...): the candidate with the smallest edit distance to
 # <word>, compared without case, two letters in the wrong order being one edit; else one that <word> shortens or
@@ -148,12 +148,7 @@ endfunction()
 # exist (with the nearest target of the project), is imported, or is of a type that the function cannot work on.
 function(_cudeploy_check_target function result target)
   if(NOT TARGET "${target}")
-    set(known "")
-    _cudeploy_folders_from(folders "${CMAKE_SOURCE_DIR}")
-    foreach(folder IN LISTS folders)
-      get_property(targets DIRECTORY "${folder}" PROPERTY BUILDSYSTEM_TARGETS)
-      list(APPEND known ${targets})
-    endforeach()
+    _cudeploy_targets_from(known "${CMAKE_SOURCE_DIR}")
     _cudeploy_nearest_word(nearest "${target}" ${known})
     if(NOT nearest)  # most targets of a project are no help
       get_property(known DIRECTORY PROPERTY BUILDSYSTEM_TARGETS)

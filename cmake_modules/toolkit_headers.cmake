@@ -4,6 +4,7 @@
 # a source file more, which asks. Projects that have none pay a look at each folder. Including this file has no effect.
 include_guard(GLOBAL)
 include("${CMAKE_CURRENT_LIST_DIR}/one_toolkit.cmake")
+include("${CMAKE_CURRENT_LIST_DIR}/project_targets.cmake")
 
 # Notes which folders with headers of another release <target>, as <id>, searches (headers) and hands on (gives_headers), as rows
 # of release, path, target and the word headers, with tabs between.
