@@ -37,7 +37,7 @@ if(_cudeploy_count GREATER 1 OR CPACK_GENERATOR STREQUAL "STGZ")
       message(FATAL_ERROR "cudeploy: ${_cudeploy_name}: the package does not unpack, so it was removed: ${_cudeploy_problem}")
     endif()
     # The report that a package of a component brings tells which one that is.
-    _cudeploy_find(_cudeploy_reports GLOB_RECURSE "${_cudeploy_folder}/${_cudeploy_judged}" "cudeploy-audit.*.json")
+    file(GLOB_RECURSE _cudeploy_reports "${_cudeploy_folder}/${_cudeploy_judged}/cudeploy-audit.*.json")
     list(REMOVE_ITEM _cudeploy_reports ${_cudeploy_known})
     list(APPEND _cudeploy_known ${_cudeploy_reports})
     set(_cudeploy_pack ?)

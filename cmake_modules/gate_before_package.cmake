@@ -50,7 +50,7 @@ file(REMOVE "${_cudeploy_report}")
 file(REMOVE_RECURSE "${CPACK_TEMPORARY_DIRECTORY}.together")
 
 # The modes of folders come from the umask of whoever runs cpack.
-_cudeploy_find(_cudeploy_entries GLOB_RECURSE "${CPACK_TEMPORARY_DIRECTORY}" "*" LIST_DIRECTORIES true)
+file(GLOB_RECURSE _cudeploy_entries LIST_DIRECTORIES true "${CPACK_TEMPORARY_DIRECTORY}/*")
 foreach(_cudeploy_entry IN LISTS _cudeploy_entries)
   if(IS_DIRECTORY "${_cudeploy_entry}" AND NOT IS_SYMLINK "${_cudeploy_entry}")
     file(CHMOD "${_cudeploy_entry}" PERMISSIONS

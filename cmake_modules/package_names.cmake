@@ -2,13 +2,6 @@
 # packages of other names, of components that are not packed now, of releases before. Runs inside cpack.
 cmake_policy(VERSION 3.24...3.31)
 
-# _cudeploy_find(<result> GLOB|GLOB_RECURSE <folder> <pattern> <option>...): what lies in a folder, whose own name is no pattern.
-function(_cudeploy_find result how folder pattern)
-  string(REGEX REPLACE "([][*?])" "[\\1]" folder "${folder}")
-  file(${how} found ${ARGN} "${folder}/${pattern}")
-  set(${result} "${found}" PARENT_SCOPE)
-endfunction()
-
 # _cudeploy_packs(<result> <format>): what becomes a package each: components, or groups of them; a dot where all is one.
 function(_cudeploy_packs result format)
   set(kind ARCHIVE)
@@ -54,7 +47,7 @@ function(_cudeploy_names result)
       endforeach()
     elseif(CPACK_ARCHIVE_${upper}_FILE_NAME)
       set(name "${CPACK_ARCHIVE_${upper}_FILE_NAME}${ending}")
-    elseif(CPACK_ARCHIVE_FILE_NAME)
+    elseif(CPACK_ARCHIVE_FILE_NAME AND (CPACK_ARCHIVE_COMPONENT_INSTALL OR CMAKE_VERSION VERSION_GREATER_EQUAL 4.0))
       set(name "${CPACK_ARCHIVE_FILE_NAME}${suffix}${ending}")
     endif()
     list(APPEND names "${name}")
@@ -134,7 +127,7 @@ function(_cudeploy_remove_made)
       endforeach()
       file(WRITE "${note}" "${kept}")
     endif()
-    _cudeploy_find(copied GLOB_RECURSE "${copies}/${format}" "*")
+    file(GLOB_RECURSE copied "${copies}/${format}/*")
     foreach(name IN LISTS gone)
       _cudeploy_remove_packages("${CPACK_PACKAGE_DIRECTORY}/${name}")
       foreach(copy IN LISTS copied)

@@ -1,6 +1,10 @@
 # An older package that lies where a new one is expected is taken for the result of a run that failed, be it in the build
 # that cpack starts or in the audit. So it goes first. Runs inside cpack (CPACK_INSTALL_SCRIPTS), once per format.
 include("${CMAKE_CURRENT_LIST_DIR}/package_gate.cmake")
+if(CPACK_TEMPORARY_DIRECTORY MATCHES "[][*?]")  # for cpack a pattern, which matches nothing or too much
+  message(FATAL_ERROR "cudeploy: ${CPACK_PACKAGE_FILE_NAME}: no package is made: cpack packs an empty folder where a name has one of [ ] * ?\n"
+    "  folder: ${CPACK_TEMPORARY_DIRECTORY}\n  hint: another CPACK_PACKAGE_FILE_NAME, or another build folder")
+endif()
 _cudeploy_remove_made("${CPACK_GENERATOR}")
 file(REMOVE_RECURSE "${CPACK_TOPLEVEL_DIRECTORY}.refused")  # as large as a bundle, and of no use any more
 

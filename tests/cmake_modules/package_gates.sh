@@ -24,7 +24,8 @@ foreach(name IN LISTS INCOMPLETE)
   target_link_libraries(${name} PRIVATE -Wl,--no-as-needed gone)
 endforeach()
 # Cut after the first gate.
-file(WRITE "${CMAKE_BINARY_DIR}/late.cmake" "file(GLOB_RECURSE app \"\${CPACK_TEMPORARY_DIRECTORY}/app\")\n"
+file(WRITE "${CMAKE_BINARY_DIR}/late.cmake" "execute_process(COMMAND find \"\${CPACK_TEMPORARY_DIRECTORY}\" -name app -type f\n"
+  "  OUTPUT_VARIABLE app OUTPUT_STRIP_TRAILING_WHITESPACE)\n"
   "execute_process(COMMAND head -c 2000 \"${CMAKE_BINARY_DIR}/libgone.so\" OUTPUT_FILE \"\${app}\")\n")
 file(WRITE "${CMAKE_BINARY_DIR}/own.cmake" "if(LATE)\nlist(APPEND CPACK_PRE_BUILD_SCRIPTS \"${CMAKE_BINARY_DIR}/late.cmake\")\nendif()\n")
 set(CPACK_PROJECT_CONFIG_FILE "${CMAKE_BINARY_DIR}/own.cmake")
@@ -136,6 +137,34 @@ output_has 'bundle-1.0-Linux (TGZ), before packing: nothing to judge'
 output_lacks 'audit passed'
 apart=OFF
 rm -r "$work/build"/bundle-* "$work/build/_CPack_Packages"
+
+# A refused package is nowhere under whatever name.
+named() { # COMMAND : with each pack of such a name
+  for naming in 'TGZ ARCHIVE_FILE_NAME=named' 'TGZ ARCHIVE_APP_FILE_NAME=named' \
+    'DEB DEBIAN_FILE_NAME=DEB-DEFAULT' 'RPM RPM_FILE_NAME=RPM-DEFAULT'; do
+    case " $formats " in *" ${naming%% *} "*) "$@" pack -G "${naming%% *}" -D "CPACK_${naming#* }" ;; esac
+  done
+}
+nowhere() {
+  must_fail "$@"
+  same "left of $*" "$(archives)" ''
+}
+late() {
+  must_pass "$@"
+  nowhere "$@" -D LATE=ON
+}
+for apart in OFF ON; do
+  make '' default
+  named late
+  make app default
+  named nowhere
+done
+apart=OFF
+# cpack would pack nothing under such a name, and say that it did.
+must_fail pack -G TGZ -D 'CPACK_PACKAGE_FILE_NAME=app[1.0]'
+output_has 'no package is made' "folder: $work/build/_CPack_Packages/Linux/TGZ/app[1.0]" 'hint: another CPACK_PACKAGE_FILE_NAME'
+same 'left of app[1.0]' "$(archives)" ''
+rm -r "$work/build/_CPack_Packages"
 
 # The audit has to be able to read what is made.
 make '' default
