@@ -79,6 +79,11 @@ function(cudeploy_target target)
   elseif(DEFINED arg_DRIVER AND NOT linked)
     message(FATAL_ERROR "cudeploy_target: ${target}: DRIVER without GPUS decides nothing for a ${type}\n  hint: GPUS 80 90 120, or DRIVER \
 for what links ${target}")
+  elseif(DEFINED arg_DRIVER)  # the bundle wants it too
+    get_target_property(driver_before "${target}" CUDEPLOY_DRIVER)
+    if(NOT driver_before)
+      set_target_properties("${target}" PROPERTIES CUDEPLOY_DRIVER ${arg_DRIVER})
+    endif()
   endif()
   if(NOT arg_RUNTIME STREQUAL "${runtime_before}")
     cudeploy_link_runtime("${target}" ${arg_RUNTIME})

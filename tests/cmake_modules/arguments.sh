@@ -260,6 +260,11 @@ objects='add_library(objects OBJECT "${CMAKE_BINARY_DIR}/empty.cu") && cudeploy_
 accepted "cudeploy_audit(app) && $plain && target_link_libraries(app PRIVATE plain) && cudeploy_package(TARGETS app)"
 bundle_wants 80,90 585.10
 grep -qx -e '--default-gpus;80,90' "$(find "$work/build/cudeploy/audit" -name app.wanted)" || { echo "the audit of app does not want what plain was told"; exit 1; }
+# A file may be told a driver alone.
+accepted 'cudeploy_target(app RUNTIME none DRIVER 590.44) && cudeploy_package(TARGETS app)'
+bundle_wants '' 590.44
+accepted "cudeploy_target(app RUNTIME none DRIVER 590.44) && $plain && target_link_libraries(app PRIVATE plain) && cudeploy_package(TARGETS app)"
+bundle_wants 80,90 590.44
 accepted "$plain && $objects && target_link_libraries(app PRIVATE plain) && cudeploy_package(TARGETS app)"
 bundle_wants 90 590.44.1
 accepted "$plain && target_link_libraries(app PRIVATE plain) && cudeploy_device_code(app GPUS 80) && cudeploy_package(TARGETS app)"
