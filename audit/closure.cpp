@@ -682,7 +682,7 @@ class Walk {
 
   /// What is called so in the bundle, or means to be.
   Named elsewhere(const FileRecord& requester, const std::string& name) {
-    if (const Named found = named(requester, std::string(file_name(name))); found.file) return found;
+    if (Named found = named(requester, std::string(file_name(name))); found.file) return found;
     const auto [first, last] = by_soname_.equal_range(name);
     for (auto it = first; it != last; ++it)
       if (it->second->machine == requester.machine) return {it->second, it->second->path};

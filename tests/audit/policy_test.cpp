@@ -143,16 +143,16 @@ TEST(PolicyWords, GpusOfTheCommandLine) {
                 parse_gpus("8O");
               }).starts_with("--gpus: error: no known GPU has the compute capability '8O'\nhint: did you mean 80?"));
   // A number is near to numbers, however it is spelt: 35 is one letter away from 85.
-  for (const auto& [wrong, right] : {std::pair("85", "86"),
-                                     {"8.5", "86"},
-                                     {"sm_85", "86"},
-                                     {"91", "90"},
-                                     {"99", "100"},
-                                     {"119", "120"},
-                                     {"125", "121"},
-                                     {"900", "90"}}) {
-    const std::string words = std::string("did you mean ") + right + "?";
-    EXPECT_NE(thrown([&] { parse_gpus(wrong); }).find(words), std::string::npos) << thrown([&] { parse_gpus(wrong); });
+  for (const std::pair<const char*, const char*>& word : {std::pair("85", "86"),
+                                                          {"8.5", "86"},
+                                                          {"sm_85", "86"},
+                                                          {"91", "90"},
+                                                          {"99", "100"},
+                                                          {"119", "120"},
+                                                          {"125", "121"},
+                                                          {"900", "90"}}) {
+    const std::string told = thrown([&] { parse_gpus(word.first); });
+    EXPECT_NE(told.find(std::string("did you mean ") + word.second + "?"), std::string::npos) << told;
   }
   EXPECT_TRUE(thrown([] { parse_gpus("90-real"); }).ends_with("a GPU is named by its number alone: 90"));
   for (const char* bad : {"9", "9.00", "1000", "-90", "9.0.0", "90 80", "all", "100000000000000000000"})
