@@ -282,7 +282,7 @@ TEST_P(LoaderDecides, TheSameFileForTheSameReason) {
       continue;
     }
     if (std::string_view(given.tree).find("PLATFORM}") != std::string_view::npos && platform != "x86_64") {
-      std::cout << "not tried: libtree has x86_64 for $PLATFORM, which is " << platform << " here\n";
+      std::cout << "not applicable: libtree has x86_64 for $PLATFORM, which is " << platform << " here\n";
       continue;
     }
     const std::string tree =
