@@ -60,6 +60,12 @@ same() {
   }
 }
 
+# package_formats : sets formats, those that cpack makes here
+package_formats() {
+  formats='TGZ ZIP STGZ DEB'
+  if command -v rpmbuild > /dev/null; then formats="$formats RPM"; else echo "not tried: RPM (no rpmbuild)"; fi
+}
+
 # no_package FOLDER : no package of any format lies in it, nor where cpack keeps its own copies
 no_package() {
   left=$(find "$1" -type f \( -path "$1/_CPack_Packages/*" -o ! -path "$1/*/*" \) \( -name '*.tar.gz' -o -name '*.zip' -o -name '*.deb' -o -name '*.rpm' -o -name '*.sh' \))

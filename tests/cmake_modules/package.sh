@@ -7,8 +7,7 @@ rm -rf "$work"
 mkdir -p "$work"
 # shellcheck source=tests/cmake_modules/expect.sh
 . "$here/expect.sh"
-formats='TGZ ZIP STGZ DEB'
-if command -v rpmbuild > /dev/null; then formats="$formats RPM"; else echo "not tried: RPM (no rpmbuild)"; fi
+package_formats
 file_of() { # FORMAT NAME : what cpack calls the package
   case $1 in TGZ) echo "$2.tar.gz" ;; STGZ) echo "$2.sh" ;; *) echo "$2.$(echo "$1" | tr '[:upper:]' '[:lower:]')" ;; esac
 }

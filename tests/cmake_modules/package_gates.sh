@@ -7,8 +7,7 @@ rm -rf "$work"
 mkdir -p "$work/bundle"
 # shellcheck source=tests/cmake_modules/expect.sh
 . "$here/expect.sh"
-formats='TGZ ZIP STGZ DEB'
-if command -v rpmbuild > /dev/null; then formats="$formats RPM"; else echo "not tried: RPM (no rpmbuild)"; fi
+package_formats
 all=$(echo "$formats" | tr ' ' ';')
 
 # Programs that need what is nowhere: an error, or by the policy a warning.

@@ -66,8 +66,7 @@ output_lacks audit
 # What comes into the package behind the first audit, the second one sees.
 prepare late-driver
 must_pass cmake --build "$build"
-formats='TGZ ZIP DEB STGZ'
-if command -v rpmbuild > /dev/null; then formats="$formats RPM"; else echo "not tried: RPM (no rpmbuild)"; fi
+package_formats
 for format in $formats; do
   must_fail sh -c "cd '$build' && cpack -G $format -B '$packages'"
   output_has driver-bundled libcuda.so.1 'error:' 'hint:' 'the audit of the finished package failed, so it was removed'

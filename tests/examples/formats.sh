@@ -11,8 +11,7 @@ umask 022
 SOURCE_DATE_EPOCH=1700000000
 export SOURCE_DATE_EPOCH
 
-formats='TGZ ZIP DEB STGZ'
-if command -v rpmbuild > /dev/null; then formats="$formats RPM"; else echo "not tried: RPM (no rpmbuild)"; fi
+package_formats
 for tree in one two; do
   must_pass configure "$CUDEPLOY_SOURCE/examples/shared_runtime" "$work/$tree" -DGPUS=90 -DCMAKE_BUILD_TYPE=Release
   must_pass cmake --build "$work/$tree"
