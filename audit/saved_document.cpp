@@ -33,7 +33,7 @@ constexpr DocumentKind saved_inspect_record{"cudeploy/inspect/", "cudeploy\\/ins
                                             "cudeploy inspect --format json PATH > FILE"};
 constexpr DocumentKind runtime_report{"cudeploy/runtime-report/", "cudeploy\\/runtime-report\\/",
                                       "the report of a process", "CUDEPLOY_REPORT=FILE PROGRAM"};
-// Refused in whatever state it is: there is nothing to judge or to show in it.
+// Never read, in whatever state it is: there is nothing to judge or to show in it.
 constexpr DocumentKind audit_report{"cudeploy/audit/", "cudeploy\\/audit\\/", {}, {}};
 
 /// The document is not as it should be; the message is whole.

@@ -100,15 +100,11 @@ constinit const Rule needed_unresolved = {
         "with the soname libx.so.1 is not found without a link libx.so.1. An RPATH is inherited by what its owner "
         "loads, a RUNPATH is not. $LIB is lib/x86_64-linux-gnu on Debian, lib64 on Fedora and SUSE, lib on Arch: in a "
         ".deb or .rpm the library has to be found with its own, elsewhere with each. $PLATFORM is x86_64, but haswell "
-        "on "
-        "each of Intel's processors since then, and xeon_phi: it has to be found with all three. LD_LIBRARY_PATH does "
-        "not "
-        "count, nor do the folders tls, x86_64 and haswell, where only loaders before glibc 2.37 look first. On "
-        "Windows the "
-        "folders are the program's choice, so any folder of the bundle will do, and a DLL that is delay-loaded need "
-        "not be there. After a link "
-        "nobody knows what will be shipped beside the file: judged there is what cannot be, a path as a name and the "
-        "driver's name without version.",
+        "on each of Intel's processors since then, and xeon_phi: it has to be found with all three. LD_LIBRARY_PATH "
+        "does not count, nor do the folders tls, x86_64 and haswell, where only loaders before glibc 2.37 look first. "
+        "On Windows the folders are the program's choice, so any folder of the bundle will do, and a DLL that is "
+        "delay-loaded need not be there. After a link nobody knows what will be shipped beside the file: judged there "
+        "is what cannot be, a path as a name and the driver's name without version.",
     .fix =
         "Ship the library in a folder that the needing file's own search path names relative to $ORIGIN, or let the "
         "package depend on it and say so in the policy.",
