@@ -102,6 +102,14 @@ Json write_all(const std::vector<T>& values) {
   return out;
 }
 
+/// The members of an object all at once: before each that is added alone, Json looks through those that are there.
+template <typename Value, typename Write>
+Json write_members(const std::map<std::string, Value>& values, Write write) {
+  std::vector<std::pair<std::string, Json>> members;
+  for (const auto& [key, value] : values) members.emplace_back(key, write(value));
+  return Json::object_t(std::make_move_iterator(members.begin()), std::make_move_iterator(members.end()));
+}
+
 Json write(const Problem& problem) { return {{"offset", or_null(problem.offset)}, {"message", problem.message}}; }
 Problem read_problem(const Field& field) {
   return {optional_integer<std::uint64_t>(field.find("offset")), field.at("message").text()};
@@ -236,20 +244,14 @@ Vendor read_vendor(const Field& field) {
 }
 
 Json write(const BundleRecord& bundle) {
-  Json links = Json::object();
-  for (const auto& [path, target] : bundle.links) links[path] = target;
+  const auto as_it_is = [](const auto& value) { return Json(value); };
   Json out = {{"kind", name_of(bundle_kind_names, bundle.kind)},
               {"name", bundle.name},
               {"files", bundle.files},
-              {"links", std::move(links)}};
-  if (!bundle.loader_folders.empty()) {
-    Json& all = out["loader_folders"] = Json::object();
-    for (const auto& [path, folders] : bundle.loader_folders) all[path] = folders;
-  }
-  if (!bundle.packages.empty()) {
-    Json& all = out["packages"] = Json::object();
-    for (const auto& [path, unpacking] : bundle.packages) all[path] = to_string(unpacking);
-  }
+              {"links", write_members(bundle.links, as_it_is)}};
+  if (!bundle.loader_folders.empty()) out["loader_folders"] = write_members(bundle.loader_folders, as_it_is);
+  if (!bundle.packages.empty())
+    out["packages"] = write_members(bundle.packages, [](Unpacking unpacking) { return Json(to_string(unpacking)); });
   return out;
 }
 BundleRecord read_bundle(const Field& field) {
@@ -391,9 +393,9 @@ Json to_json(const InspectRecord& record) {
   return {{"schema", schema_id}, {"files", std::move(files)}, {"bundles", write_all(record.bundles)}};
 }
 
-FileRecord file_record_from_json(const Json& value) { return read_file(Field(value, "")); }
+FileRecord file_record_from_json(const nlohmann::json& value) { return read_file(Field(value, "")); }
 
-InspectRecord inspect_record_from_json(const Json& value) {
+InspectRecord inspect_record_from_json(const nlohmann::json& value) {
   Field root(value, "");
   if (root.at("schema").text() != schema_id) root.at("schema").fail(fmt::format("\"{}\"", schema_id));
   InspectRecord record;

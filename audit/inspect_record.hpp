@@ -186,10 +186,10 @@ nlohmann::ordered_json to_json(const FileRecord& file);
 nlohmann::ordered_json to_json(const InspectRecord& record);
 
 /// Throws std::runtime_error naming the JSON field, what was expected and what was found.
-FileRecord file_record_from_json(const nlohmann::ordered_json& value);
+FileRecord file_record_from_json(const nlohmann::json& value);
 /// A record without `bundles` (written by somebody else) gets one bundle per package named in the paths, and
 /// one for all other files; a package without `packages` gets them by its paths.
-InspectRecord inspect_record_from_json(const nlohmann::ordered_json& value);
+InspectRecord inspect_record_from_json(const nlohmann::json& value);
 
 /// `packages` of a bundle of which nothing is left but the paths of its files: by the names in them.
 std::map<std::string, Unpacking> packages_by_name(const std::vector<std::string>& files);

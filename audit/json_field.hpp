@@ -27,15 +27,15 @@ struct Name {
 template <typename Enum>
 Name(Enum, const char*) -> Name<Enum>;  // clang before 17 does not find this out for an aggregate
 
-/// A value and where it stands.
+/// A value and where it stands. What was read is json, not ordered_json: that looks through all members of an object
+/// before it adds one, and a record may hold 100,000 links.
 class Field {
  public:
-  Field(const nlohmann::ordered_json& value, std::string where) : value_(value), where_(std::move(where)) {}
+  Field(const nlohmann::json& value, std::string where) : value_(value), where_(std::move(where)) {}
 
   [[noreturn]] void fail(std::string_view expected) const {
-    std::string found = value_.is_primitive()
-                            ? value_.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace)
-                            : std::string(value_.type_name());
+    std::string found = value_.is_primitive() ? value_.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)
+                                              : std::string(value_.type_name());
     if (found.size() > 60) found = found.substr(0, 57) + "...";
     throw std::runtime_error(fmt::format("field {}: expected {}, found {}", where_, expected, found));
   }
@@ -106,7 +106,7 @@ class Field {
   }
 
  private:
-  const nlohmann::ordered_json& value_;
+  const nlohmann::json& value_;
   std::string where_;
 };
 

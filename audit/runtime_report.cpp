@@ -100,7 +100,7 @@ std::string role_words(const std::vector<Copy>& copies, const Copy& copy) {
 
 }  // namespace
 
-std::string runtime_report_text(const std::string& name, const nlohmann::ordered_json& document) {
+std::string runtime_report_text(const std::string& name, const nlohmann::json& document) {
   const Field root(document, "");
   if (root.at("schema").text() != schema_id) root.at("schema").fail(fmt::format("\"{}\"", schema_id));
 

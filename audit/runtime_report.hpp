@@ -10,6 +10,6 @@ namespace cudeploy {
 /// What a document of CUDEPLOY_REPORT or cudeploy_report_json (runtime_static/report.schema.json) says, as text: one
 /// line per fact, the notes word for word, all of it safe on a terminal. `name` stands in the first line. Throws
 /// std::runtime_error with the field that is not as the schema has it.
-std::string runtime_report_text(const std::string& name, const nlohmann::ordered_json& document);
+std::string runtime_report_text(const std::string& name, const nlohmann::json& document);
 
 }  // namespace cudeploy

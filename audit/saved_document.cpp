@@ -23,7 +23,7 @@
 namespace cudeploy {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = nlohmann::json;
 using namespace std::string_view_literals;
 
 struct DocumentKind {
