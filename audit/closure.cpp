@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <functional>
 #include <optional>
 #include <set>
 #include <unordered_map>
@@ -222,6 +223,12 @@ std::vector<Distribution> distributions_of(Unpacking unpacking, const std::optio
   return all;
 }
 
+std::vector<std::string> longest_first(const std::set<std::string>& words) {
+  std::vector<std::string> result(words.begin(), words.end());
+  std::ranges::stable_sort(result, std::ranges::greater(), &std::string::size);
+  return result;
+}
+
 /// The bytes that the token takes at the start of `text`, "$LIB" or "${LIB}"; 0 where it is none: $LIBRARY is a name.
 std::size_t token_length(std::string_view text, std::string_view name) {
   if (!text.starts_with('$')) return 0;
@@ -295,8 +302,13 @@ class Walk {
                std::ranges::any_of(file->needed, with_token);
       });
     };
-    closure_.uses_lib = uses("LIB");
-    closure_.uses_platform = uses("PLATFORM");
+    std::set<std::string> libs, words;
+    for (const char* machine : {"x86_64", "aarch64"}) {
+      for (const Distribution& each : distributions(machine)) libs.insert(each.lib);
+      for (const std::string& platform : platforms(machine)) words.insert(platform);
+    }
+    if (uses("LIB")) closure_.lib_words = longest_first(libs);
+    if (uses("PLATFORM")) closure_.platform_words = longest_first(words);
   }
 
   Closure run() {
@@ -339,13 +351,13 @@ class Walk {
       return a.file == b.file && std::ranges::equal(a.needs, b.needs, same_needs);
     };
     std::vector<std::string> libs = {""}, words = {""};
-    if (closure_.uses_lib) {
+    if (!closure_.lib_words.empty()) {
       libs.clear();
       for (const Distribution& each :
            distributions_of(unpacking_of(bundle_, tree_.place(root.path).root), root.machine))
         libs.push_back(each.lib);
     }
-    if (closure_.uses_platform) words = platforms(root.machine);
+    if (!closure_.platform_words.empty()) words = platforms(root.machine);
     for (const std::string& lib : libs)
       for (const std::string& platform : words)
         for (level_ = lowest; level_ < levels_.size(); ++level_) {

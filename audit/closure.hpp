@@ -74,7 +74,9 @@ struct Closure {
   std::vector<Process> processes;
   std::map<const FileRecord*, std::vector<Occurrence>> occurrences;
   std::map<const FileRecord*, std::string> driver_links;  ///< path of a link that gives a file a name of the driver's
-  bool uses_lib = false, uses_platform = false;  ///< a search path or a needed path of the bundle has the token in it
+  /// What $LIB and $PLATFORM stand for on one machine or another, the longest first; empty where no search path or needed
+  /// path of the bundle has the token in it.
+  std::vector<std::string> lib_words, platform_words;
 };
 
 /// Executables and shared objects only; everything else never meets the loader.

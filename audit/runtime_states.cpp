@@ -56,13 +56,11 @@ std::string without_build_tags(std::string_view name) {
 /// -> "a/x.so"
 std::string without_folders_of_tokens(const std::string& path, const Closure& closure) {
   std::string result = "/" + path;
-  const auto remove = [&](std::string_view folder) {
-    for (std::size_t at; (at = result.find(folder)) != std::string::npos;) result.erase(at, folder.size() - 1);
-  };
-  if (closure.uses_lib)
-    for (const char* lib : {"/lib/x86_64-linux-gnu/", "/lib/aarch64-linux-gnu/", "/lib64/", "/lib/"}) remove(lib);
-  if (closure.uses_platform)
-    for (const char* platform : {"/x86_64/", "/haswell/", "/xeon_phi/", "/aarch64/"}) remove(platform);
+  for (const auto* words : {&closure.lib_words, &closure.platform_words})
+    for (const std::string& word : *words) {
+      const std::string folder = "/" + word + "/";
+      for (std::size_t at; (at = result.find(folder)) != std::string::npos;) result.erase(at, folder.size() - 1);
+    }
   return result;
 }
 
