@@ -9,185 +9,15 @@
 #include <set>
 #include <unordered_map>
 
+#include "bundle_tree.hpp"
+#include "system_names.hpp"
+
 namespace cudeploy {
 namespace {
-
-// The user-mode driver must match the kernel module, so nothing but the driver may bring these.
-// Sources: file lists of NVIDIA's driver packages (README of the Linux driver, "Installed Components").
-constexpr std::array<std::string_view, 12> driver_names = {
-    "libcuda",         "libcudadebugger", "libnvcuvid",          "libnvoptix",
-    "libGLX_nvidia",   "libEGL_nvidia",   "libGLESv1_CM_nvidia", "libGLESv2_nvidia",
-    "libvdpau_nvidia", "libnvidia-ml",    "libnvidia-encode",    "libnvidia-fbc"};
-constexpr std::array<std::string_view, 11> driver_dlls = {
-    "nvcuda.dll",  "nvml.dll",          "nvcudart_hybrid64.dll", "nvcudart_hybrida64.dll",
-    "nvapi64.dll", "nvcuvid.dll",       "nvoptix.dll",           "nvofapi64.dll",
-    "nvfbc64.dll", "nvencodeapi64.dll", "nvptxjitcompiler64.dll"};
-
-constexpr std::array<std::string_view, 13> base_names = {
-    "libc.so.6",      "libm.so.6",   "libmvec.so.1",  "libdl.so.2",     "libpthread.so.0", "librt.so.1", "libutil.so.1",
-    "libresolv.so.2", "libanl.so.1", "libgcc_s.so.1", "libstdc++.so.6", "linux-vdso.so.1", "libc.so"};
-constexpr std::array<std::string_view, 3> base_prefixes = {"ld-linux", "ld-musl", "libc.musl-"};
-// Windows 10 has these in System32; OpenCL.dll comes with each vendor's driver.
-constexpr std::string_view base_dlls =
-    " advapi32.dll avrt.dll bcrypt.dll bcryptprimitives.dll cabinet.dll cfgmgr32.dll comctl32.dll comdlg32.dll "
-    "credui.dll crypt32.dll d2d1.dll d3d10.dll d3d11.dll d3d12.dll d3d9.dll d3dcompiler_47.dll dbgeng.dll dbghelp.dll "
-    "dcomp.dll "
-    "ddraw.dll dinput8.dll dnsapi.dll dsound.dll dwmapi.dll dwrite.dll dxgi.dll dxva2.dll gdi32.dll gdiplus.dll "
-    "glu32.dll hid.dll imagehlp.dll imm32.dll iphlpapi.dll kernel32.dll kernelbase.dll mf.dll mfplat.dll "
-    "mfreadwrite.dll mpr.dll msi.dll "
-    "msimg32.dll msvcrt.dll msvfw32.dll mswsock.dll ncrypt.dll netapi32.dll normaliz.dll ntdll.dll ole32.dll "
-    "oleacc.dll oleaut32.dll opencl.dll opengl32.dll pdh.dll powrprof.dll propsys.dll psapi.dll rpcrt4.dll "
-    "rstrtmgr.dll "
-    "secur32.dll setupapi.dll shcore.dll shell32.dll shlwapi.dll sspicli.dll tdh.dll ucrtbase.dll urlmon.dll "
-    "user32.dll "
-    "userenv.dll usp10.dll uxtheme.dll version.dll windowscodecs.dll winhttp.dll wininet.dll winmm.dll "
-    "winspool.drv wintrust.dll wldap32.dll ws2_32.dll wsock32.dll wtsapi32.dll xmllite.dll ";
-// The Visual C++ redistributable stands to Windows as libstdc++ to Linux.
-constexpr std::array<std::string_view, 7> base_dll_prefixes = {"api-ms-win-", "ext-ms-",  "vcruntime140", "msvcp140",
-                                                               "concrt140",   "vcomp140", "vccorlib140"};
-
-/// Whether a needed name is one of Windows': WINSPOOL.DRV is a library too.
-bool is_dll(std::string_view name) {
-  const std::string file = windows_name(name);
-  return file.ends_with(".dll") || file.ends_with(".drv");
-}
-
-/// "libcuda-984fdb42.so.570" -> "libcuda.so.570": repaired wheels carry a hash of the content in the name.
-std::string without_hash(std::string_view name) {
-  const std::size_t so = name.find(".so");
-  constexpr std::size_t hash = 8;
-  if (so == std::string_view::npos || so < hash + 2 || name[so - hash - 1] != '-') return std::string(name);
-  const std::string_view word = name.substr(so - hash, hash);
-  if (!std::all_of(word.begin(), word.end(), [](unsigned char c) { return std::isxdigit(c); }))
-    return std::string(name);
-  return std::string(name.substr(0, so - hash - 1)) + std::string(name.substr(so));
-}
-
-/// Linux opens no path of as many bytes (PATH_MAX), so longer ones lead nowhere.
-constexpr std::size_t path_limit = 4096;
 
 /// Bytes of paths that are tried for one object. A real one needs some thousands; a hostile one may need a million
 /// names and search a million places for each.
 constexpr std::size_t search_limit = 8 << 20;
-
-/// What a look costs besides the bytes of its names.
-constexpr std::size_t one_try = 64;
-
-/// A path, split where a package ends and its own tree begins.
-struct Place {
-  std::string root;   ///< "a.deb!/data.tar.xz!", "dist", or "" for files named one by one
-  std::string inner;  ///< below it, normalised, no slash in front
-};
-
-/// The files of a bundle by path, with its symbolic links.
-class Tree {
- public:
-  explicit Tree(const Bundle& bundle) : bundle_(bundle) {
-    for (const FileRecord* file : bundle.files)
-      if (is_loadable(*file)) files_.emplace(key(places_.emplace(file->path, locate(file->path)).first->second), file);
-    for (const auto& [path, folders] : bundle.loader_folders) places_.emplace(path, locate(path));
-    for (const auto& [path, target] : bundle.links) links_.emplace(key(locate(path)), target);
-  }
-
-  /// Of a file that is loaded, or names folders for the loader.
-  const Place& place(std::string_view path) const { return places_.find(path)->second; }
-
-  /// The folder of a place below `root`, "" for the top.
-  static std::string folder_of(const std::string& inner) {
-    const std::size_t slash = inner.rfind('/');
-    if (slash == std::string::npos) return "";
-    return slash == 0 ? "/" : inner.substr(0, slash);
-  }
-
-  /// The file that opening this path gives, null where the bundle has none. As the kernel does it: part by part,
-  /// links followed on the way, so that a ".." behind a linked folder leads to where the folder really lies. A relative
-  /// path is one from `folder`, where that really lies.
-  const FileRecord* open(const std::string& root, const std::string& path, const std::string& folder = "") const {
-    const auto resolved = resolve(root, path, folder);
-    if (!resolved) return nullptr;
-    const auto file = files_.find(key({root, *resolved}));
-    return file == files_.end() ? nullptr : file->second;
-  }
-
-  /// The file that a link of the bundle leads to, by the link's own path.
-  const FileRecord* open_link(std::string_view path) const {
-    const Place link = locate(path);
-    return open(link.root, link.inner);
-  }
-
-  /// Bytes of names that were looked up on the way of all paths so far: what a link says can be long, and lead on.
-  std::size_t walked() const { return walked_; }
-
-  /// Where a path really lies; nothing where it leads out of the bundle, runs in a circle or is too long.
-  std::optional<std::string> resolve(const std::string& root, std::string path, std::string done = "") const {
-    constexpr int most_links = 40;                    // as Linux has it
-    const std::string top = root.empty() ? "/" : "";  // where an absolute path begins
-    if (path.starts_with('/')) done = top;
-    std::string name = key({root, ""});
-    const std::size_t before = name.size();
-    int followed = 0;
-    for (std::size_t at = 0; at < path.size();) {
-      if (path.size() - at >= path_limit) return {};
-      const std::size_t end = std::min(path.find('/', at), path.size());
-      const std::string_view part = std::string_view(path).substr(at, end - at);
-      at = end + 1;
-      if (part.empty() || part == ".") continue;
-      if (part == "..") {
-        if (done == "/") continue;
-        if (!done.empty() && file_name(done) != "..") {
-          done = folder_of(done);
-        } else if (root.empty()) {
-          done += done.empty() ? ".." : "/..";
-        } else if (!is_unpacked_at_root(bundle_, root)) {
-          return {};
-        }
-        continue;
-      }
-      const std::size_t folder = done.size();
-      if (!done.empty() && done != "/") done += '/';
-      done += part;
-      if (links_.empty()) continue;
-      name.resize(before);
-      walked_ += one_try + done.size();
-      const auto link = links_.find(name += done);
-      if (link == links_.end()) continue;
-      if (++followed > most_links) return {};
-      done.resize(folder);
-      if (link->second.starts_with('/')) {
-        if (!root.empty() && !is_unpacked_at_root(bundle_, root)) return {};
-        done = top;
-      }
-      path = link->second + "/" + path.substr(std::min(at, path.size()));
-      at = 0;
-    }
-    return done;
-  }
-
- private:
-  Place locate(std::string_view path) const {
-    if (const std::string_view root = package_root(bundle_, path); !root.empty())
-      return {std::string(root), normal_path(strip_root(path.substr(root.size() + 1)))};
-    if (!bundle_.name.empty()) {
-      std::string_view folder = bundle_.name;
-      while (folder.size() > 1 && folder.ends_with('/')) folder.remove_suffix(1);
-      if (path.starts_with(folder) && path.size() > folder.size() && (folder == "/" || path[folder.size()] == '/'))
-        return {std::string(folder), normal_path(strip_root(path.substr(folder.size())))};
-    }
-    return {"", normal_path(path)};
-  }
-
-  static std::string_view strip_root(std::string_view path) {
-    while (path.starts_with('/')) path.remove_prefix(1);
-    return path;
-  }
-  static std::string key(const Place& place) { return place.root + '\n' + place.inner; }
-
-  const Bundle& bundle_;
-  std::unordered_map<std::string_view, Place> places_;  // by path: the packages of a path are many to search
-  std::map<std::string, const FileRecord*> files_;
-  std::map<std::string, std::string> links_;
-  mutable std::size_t walked_ = 0;
-};
 
 /// Folders below each folder of a search path for CPUs that can more than every x86-64 can, the least first. A machine
 /// of one level looks into the lower ones too. Source: ld.so(8), glibc-hwcaps.
@@ -373,7 +203,7 @@ class Walk {
     process.lib = lib;
     process.platform = platform;
     const Place place = tree_.place(root.path);
-    process.objects.push_back({&root, Tree::folder_of(place.inner), 0, {}});
+    process.objects.push_back({&root, BundleTree::folder_of(place.inner), 0, {}});
     names_.clear();
     outside_names_.clear();
     add_names(root, "", 0);
@@ -541,7 +371,7 @@ class Walk {
       searched_ += place->size();
       const FileRecord* found = tree_.open(root, *place);
       if (found && found->machine == object.file->machine && found->format == object.file->format) {
-        hit = {found, Tree::folder_of(*place), "path"};
+        hit = {found, BundleTree::folder_of(*place), "path"};
         return true;
       }
     }
@@ -597,7 +427,8 @@ class Walk {
         const auto [first, last] = by_soname_.equal_range(name);
         for (auto it = first; it != last; ++it) {
           const Place place = tree_.place(it->second->path);
-          if (place.root != root || Tree::folder_of(place.inner) != *folder || it->second->machine != requester.machine)
+          if (place.root != root || BundleTree::folder_of(place.inner) != *folder ||
+              it->second->machine != requester.machine)
             continue;
           hit = {it->second, *folder, label};
           return true;
@@ -608,7 +439,7 @@ class Walk {
   }
 
   Provider outside(const std::string& name) const {
-    const bool windows = is_dll(name);  // where names are the same in any case
+    const bool windows = is_dll_name(name);  // where names are the same in any case
     if (std::any_of(policy_.provided.begin(), policy_.provided.end(), [&](const std::string& provided) {
           return windows ? windows_name(provided) == windows_name(name) : provided == name;
         }))
@@ -727,7 +558,7 @@ class Walk {
 
   const Bundle& bundle_;
   const Policy& policy_;
-  Tree tree_;
+  BundleTree tree_;
   Closure closure_;
   std::multimap<std::string, const FileRecord*> by_name_, by_soname_;
   std::multimap<std::string, std::string> links_by_name_, links_by_dll_name_;  ///< paths of the links
@@ -746,71 +577,6 @@ class Walk {
 
 Closure close_over(const Bundle& bundle, const Policy& policy) { return Walk(bundle, policy).run(); }
 
-bool is_executable(const FileRecord& file) {
-  return file.type == "executable" || (file.interpreter && !file.soname && file.format == Format::elf);
-}
-
-bool is_loadable(const FileRecord& file) {
-  if (file.format != Format::elf && file.format != Format::pe) return false;
-  return is_executable(file) || file.type == "shared";
-}
-
-std::string_view file_name(std::string_view path) {
-  const std::size_t slash = path.rfind('/');
-  return slash == std::string_view::npos ? path : path.substr(slash + 1);
-}
-
-std::string_view package_root(const Bundle& bundle, std::string_view path) {
-  // Of all packages that the path may begin with, the greatest that is not greater than the path is the innermost; if
-  // it is none of them, each of them begins as both do.
-  const auto& packages = bundle.packages;
-  for (std::string_view rest = path; !rest.empty();) {
-    auto next = packages.upper_bound(std::string(rest));
-    if (next == packages.begin()) break;
-    const std::string& package = (--next)->first;
-    if (path.starts_with(package) && path.substr(package.size()).starts_with("!/"))
-      return path.substr(0, package.size() + 1);
-    const auto differ = std::mismatch(package.begin(), package.end(), rest.begin(), rest.end()).first;
-    rest = rest.substr(0, std::min<std::size_t>(differ - package.begin(), package.empty() ? 0 : package.size() - 1));
-  }
-  return {};
-}
-
-Unpacking unpacking_of(const Bundle& bundle, std::string_view root) {
-  if (!root.ends_with('!')) return Unpacking::anywhere;
-  const auto package = bundle.packages.find(std::string(root.substr(0, root.size() - 1)));
-  return package == bundle.packages.end() ? Unpacking::anywhere : package->second;
-}
-
-bool is_unpacked_at_root(const Bundle& bundle, std::string_view root) {
-  return unpacking_of(bundle, root) != Unpacking::anywhere;
-}
-
-bool is_driver_name(std::string_view given) {
-  if (is_dll(given)) {
-    const std::string name = windows_name(given);
-    return std::find(driver_dlls.begin(), driver_dlls.end(), name) != driver_dlls.end();
-  }
-  const std::string name = without_hash(given);
-  const std::size_t so = name.find(".so");
-  if (so == std::string::npos || (so + 3 != name.size() && name[so + 3] != '.')) return false;
-  const std::string_view stem = std::string_view(name).substr(0, so);
-  if (stem.starts_with("libnvidia-")) return true;
-  return std::find(driver_names.begin(), driver_names.end(), stem) != driver_names.end();
-}
-
-bool is_base_system_name(std::string_view given) {
-  if (is_dll(given)) {
-    const std::string name = windows_name(given);
-    return (base_dlls.find(" " + name + " ") != std::string_view::npos && name.find(' ') == std::string::npos) ||
-           std::any_of(base_dll_prefixes.begin(), base_dll_prefixes.end(),
-                       [&](std::string_view prefix) { return name.starts_with(prefix); });
-  }
-  return std::find(base_names.begin(), base_names.end(), given) != base_names.end() ||
-         std::any_of(base_prefixes.begin(), base_prefixes.end(),
-                     [&](std::string_view prefix) { return given.starts_with(prefix); });
-}
-
 std::optional<std::string_view> below_origin(std::string_view entry) {
   entry.remove_prefix(std::min(entry.find_first_not_of('/'), entry.size()));
   const std::size_t length = token_length(entry, "ORIGIN");
@@ -819,28 +585,6 @@ std::optional<std::string_view> below_origin(std::string_view entry) {
 
 bool names_no_folder(const std::vector<std::string>& search_path) {
   return search_path.size() == 1 && search_path[0].empty();
-}
-
-std::string normal_path(std::string_view path) {
-  const bool absolute = path.starts_with('/');
-  std::vector<std::string_view> parts;
-  std::size_t at = 0;
-  while (at <= path.size()) {
-    const std::size_t end = std::min(path.find('/', at), path.size());
-    const std::string_view part = path.substr(at, end - at);
-    at = end + 1;
-    if (part.empty() || part == ".") continue;
-    if (part != "..") {
-      parts.push_back(part);
-    } else if (!parts.empty() && parts.back() != "..") {
-      parts.pop_back();
-    } else if (!absolute) {
-      parts.push_back(part);
-    }
-  }
-  const std::string joined = fmt::format("{}", fmt::join(parts, "/"));
-  if (absolute) return "/" + joined;
-  return joined.empty() ? "." : joined;
 }
 
 }  // namespace cudeploy

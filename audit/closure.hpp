@@ -74,40 +74,13 @@ struct Closure {
   std::vector<Process> processes;
   std::map<const FileRecord*, std::vector<Occurrence>> occurrences;
   std::map<const FileRecord*, std::string> driver_links;  ///< path of a link that gives a file a name of the driver's
-  /// What $LIB and $PLATFORM stand for on one machine or another, the longest first; empty where no search path or needed
-  /// path of the bundle has the token in it.
+  /// What $LIB and $PLATFORM stand for on one machine or another, the longest first; empty where no search path or
+  /// needed path of the bundle has the token in it.
   std::vector<std::string> lib_words, platform_words;
 };
 
 /// Executables and shared objects only; everything else never meets the loader.
 Closure close_over(const Bundle& bundle, const Policy& policy);
-
-/// Whether the file is started, not loaded: also a position-independent executable.
-bool is_executable(const FileRecord& file);
-
-/// Whether the file is loaded into a process: executable or shared object, ELF or PE.
-bool is_loadable(const FileRecord& file);
-
-/// The last part of a path, package members included.
-std::string_view file_name(std::string_view path);
-
-/// The package that a member lies in, "a.deb!/data.tar.xz!" of "a.deb!/data.tar.xz!/usr/lib/x.so"; "" for a file that
-/// lies in none, whatever its folders are called. A part of `path`.
-std::string_view package_root(const Bundle& bundle, std::string_view path);
-
-/// How what a package holds gets onto a machine. `root` is one of `package_root`.
-Unpacking unpacking_of(const Bundle& bundle, std::string_view root);
-
-/// Whether that is at "/": absolute paths and the loader's own folders then mean something.
-bool is_unpacked_at_root(const Bundle& bundle, std::string_view root);
-
-/// A soname or file name that only the NVIDIA driver may bring; hashed names of repaired wheels
-/// (libcuda-984fdb42.so.570.133.07) too.
-bool is_driver_name(std::string_view name);
-
-/// Sonames that each machine has which can run a program at all: glibc's own, the loader, libgcc_s and libstdc++;
-/// on Windows the system's DLLs and the Visual C++ runtime.
-bool is_base_system_name(std::string_view name);
 
 /// What follows $ORIGIN or ${ORIGIN} in a search path entry that starts at the file's own folder; nothing for other
 /// entries. Slashes before it change nothing, as the folder's own path begins with one.
@@ -116,8 +89,5 @@ std::optional<std::string_view> below_origin(std::string_view entry);
 /// Whether a search path is there and empty: no folder is searched, not even the current one, as an empty entry among
 /// others would have it.
 bool names_no_folder(const std::vector<std::string>& search_path);
-
-/// "a/./b/../c" -> "a/c". A leading ".." is kept. Purely textual.
-std::string normal_path(std::string_view path);
 
 }  // namespace cudeploy

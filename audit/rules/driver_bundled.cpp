@@ -4,6 +4,7 @@
 
 #include "closure.hpp"
 #include "rule.hpp"
+#include "system_names.hpp"
 
 namespace cudeploy::rules {
 namespace {

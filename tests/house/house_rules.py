@@ -27,8 +27,9 @@ READING = [
 JUDGING = [
     ["json_field"],
     ["inspect_record", "nearest"],
-    ["bundle", "policy"],
-    ["closure", "gpu"],
+    ["bundle", "policy", "system_names"],
+    ["bundle_tree", "gpu"],
+    ["closure"],
     ["loose_code", "runtime_states"],
     ["rule"],
     ["policy_file", "report"],
@@ -40,7 +41,7 @@ TOP = ["main"]
 LIEF_DOOR = {"audit/binary.cpp", "tests/bench/audit/lief_whole_parse.cpp"}
 RULES_MAY_SEE = {
     "bundle.hpp", "closure.hpp", "gpu.hpp", "inspect_record.hpp", "loose_code.hpp", "policy.hpp", "rule.hpp",
-    "runtime_states.hpp",
+    "runtime_states.hpp", "system_names.hpp",
 }
 
 JUNK_NAMES = {"utils", "util", "common", "helpers", "helper", "base", "misc"}
