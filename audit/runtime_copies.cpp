@@ -12,7 +12,9 @@
 #include <memory>
 #include <set>
 #include <string_view>
-#include <unordered_map>
+#include <utility>
+
+#include "parallel.hpp"
 
 namespace cudeploy {
 
@@ -76,6 +78,8 @@ static_assert(std::all_of(kNeedles.begin(), kNeedles.end(),
 
 constexpr std::size_t kBlock = 256 << 10;
 constexpr std::uint64_t kRelaPiece = 16384 * sizeof(Elf64_Rela);
+// Pieces that are read side by side before what was found in them is told: all of their entries may be asked for.
+constexpr std::size_t kPiecesAtOnce = 32;
 
 /// The file offset of `address`, with the bytes that follow in the same part.
 Extent at_address(const MemoryView& view, std::uint64_t address) {
@@ -105,19 +109,29 @@ bool is_api_name(std::string_view name) {
          std::all_of(rest.begin(), rest.end(), [](unsigned char c) { return std::isalnum(c) || c == '_'; });
 }
 
+/// Relocated slots with where they point, in ascending order; of a slot that is relocated twice the last one counts.
+using Pointers = std::vector<std::pair<std::uint64_t, std::uint64_t>>;
+
+std::optional<std::uint64_t> pointer_at(const Pointers& pointers, std::uint64_t slot) {
+  const auto behind = std::upper_bound(pointers.begin(), pointers.end(), slot,
+                                       [](std::uint64_t value, const auto& pointer) { return value < pointer.first; });
+  if (behind == pointers.begin() || std::prev(behind)->first != slot) return std::nullopt;
+  return std::prev(behind)->second;
+}
+
 /// Follows the records from `slot` on, and says where the table ends; nothing where it is none. `pointers` holds the
 /// relocated slots around.
 std::optional<CallbackTable> read_table(const Bytes& bytes, const MemoryView& view, std::uint64_t slot,
-                                        const std::unordered_map<std::uint64_t, std::uint64_t>& pointers) {
+                                        const Pointers& pointers) {
   Extent where = at_address(view, slot);
   std::vector<CallbackRecord> records(std::min<std::uint64_t>(where.size / sizeof(CallbackRecord), kMaxRecords));
   records.resize(bytes.read(where.offset, std::as_writable_bytes(std::span(records))) / sizeof(CallbackRecord));
   CallbackTable table{slot, 0, 0};
   for (std::size_t i = 0; i < records.size(); ++i) {
     std::uint64_t at = slot + i * sizeof(CallbackRecord);
-    auto pointer = pointers.find(at);
-    std::uint64_t name_address = pointer != pointers.end() ? pointer->second : records[i].name;
-    if (records[i].zero != 0 || records[i].padding != 0 || pointers.contains(at + 8) || pointers.contains(at + 16))
+    const std::uint64_t name_address = pointer_at(pointers, at).value_or(records[i].name);
+    if (records[i].zero != 0 || records[i].padding != 0 || pointer_at(pointers, at + 8) ||
+        pointer_at(pointers, at + 16))
       break;
     if (records[i].version < kMinVersion || records[i].version >= kMaxVersion || name_address == 0) break;
     std::string name = name_at(bytes, view, name_address);
@@ -134,14 +148,17 @@ std::optional<CallbackTable> read_table(const Bytes& bytes, const MemoryView& vi
 /// Tables among the slots that point at one of `names`.
 std::vector<CallbackTable> tables_at(const Bytes& bytes, const MemoryView& view, const std::set<std::uint64_t>& slots) {
   // Pointers of all windows in one more pass over the relocations, so that an unsorted table costs nothing.
-  std::unordered_map<std::uint64_t, std::uint64_t> pointers;
+  Pointers pointers;
   constexpr std::uint64_t window = kMaxRecords * sizeof(CallbackRecord);
   if (view.relocations && !slots.empty()) {
     view.relocations({*slots.begin(), *slots.rbegin() + window}, {}, [&](std::uint64_t slot, std::uint64_t target) {
       auto before = slots.upper_bound(slot);
       if (before == slots.begin() || slot - *std::prev(before) >= window) return;
-      if (pointers.size() < kMaxHits * kMaxRecords) pointers[slot] = target;
+      if (pointers.size() < kMaxHits * kMaxRecords) pointers.emplace_back(slot, target);
     });
+    const auto by_slot = [](const auto& a, const auto& b) { return a.first < b.first; };
+    if (!std::is_sorted(pointers.begin(), pointers.end(), by_slot))
+      std::stable_sort(pointers.begin(), pointers.end(), by_slot);
   }
   std::vector<CallbackTable> tables;
   for (std::uint64_t slot : slots) {
@@ -240,16 +257,25 @@ MemoryView linked_view(const Bytes& bytes, const ElfLayout& layout) {
     for (std::uint64_t at = 0; at < where.size; at += kRelaPiece)
       pieces->push_back({{where.offset + at, std::min(kRelaPiece, where.size - at)}, {}});
     view.relocations = [&bytes, pieces, relative](AddressRange slots, AddressRange targets, const auto& each) {
-      for (Piece& piece : *pieces) {
-        if (!piece.slots.meets(slots)) continue;
-        AddressRange seen{std::numeric_limits<std::uint64_t>::max(), 0};
-        for_each_rela(bytes, piece.where, [&](const Elf64_Rela& rela) {
-          seen = {std::min(seen.first, rela.r_offset), std::max(seen.last, rela.r_offset)};
-          const auto target = static_cast<std::uint64_t>(rela.r_addend);
-          if (slots.holds(rela.r_offset) && targets.holds(target) && ELF64_R_TYPE(rela.r_info) == relative)
-            each(rela.r_offset, target);
+      std::vector<Piece*> asked;
+      for (Piece& piece : *pieces)
+        if (piece.slots.meets(slots)) asked.push_back(&piece);
+      for (std::span<Piece*> left = asked; !left.empty();) {
+        const std::span<Piece*> now = left.first(std::min(left.size(), kPiecesAtOnce));
+        left = left.subspan(now.size());
+        std::vector<std::vector<std::pair<std::uint64_t, std::uint64_t>>> found(now.size());
+        for_each_index(now.size(), [&](std::size_t i) {
+          AddressRange seen{std::numeric_limits<std::uint64_t>::max(), 0};
+          for_each_rela(bytes, now[i]->where, [&](const Elf64_Rela& rela) {
+            seen = {std::min(seen.first, rela.r_offset), std::max(seen.last, rela.r_offset)};
+            const auto target = static_cast<std::uint64_t>(rela.r_addend);
+            if (slots.holds(rela.r_offset) && targets.holds(target) && ELF64_R_TYPE(rela.r_info) == relative)
+              found[i].emplace_back(rela.r_offset, target);
+          });
+          now[i]->slots = seen;
         });
-        piece.slots = seen;
+        for (const auto& of_piece : found)
+          for (const auto& [slot, target] : of_piece) each(slot, target);
       }
     };
   }

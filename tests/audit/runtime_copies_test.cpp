@@ -21,6 +21,12 @@ extern int version(void);
 int main(void) { printf("%d", version()); return 0; }
 )";
 
+/// More pointers than are read at once, before those of the runtime.
+constexpr const char* kMany = R"(
+static int it;
+int *const many[600000] = {[0 ... 599999] = &it};
+)";
+
 struct Link {
   const char* name;
   const char* command;  ///< makes "out"; $RT is the runtime archive and what it needs
@@ -34,6 +40,7 @@ class RuntimeCopies : public Fixture {
       GTEST_SKIP() << "no libcudart_static.a in the toolkit of the tests";
     write("caller.c", kCaller);
     write("main.c", kMain);
+    write("many.c", kMany);
   }
 
   std::string link(std::string command) const {
@@ -82,6 +89,7 @@ INSTANTIATE_TEST_SUITE_P(
         Link{"LldIcf", "gcc -s -fuse-ld=lld -pie -fPIE caller.c main.c $RT -o out -Wl,--icf=all,--gc-sections"},
         Link{"LldNoPie", "gcc -fuse-ld=lld -no-pie caller.c main.c $RT -o out"},
         Link{"Relr", "gcc -s -fuse-ld=lld -shared -fPIC caller.c $RT -o out -Wl,--pack-dyn-relocs=relr"},
+        Link{"AmongManyPointers", "gcc -shared -fPIC many.c caller.c $RT -o out"},
         Link{"PartialLink", "gcc -c -fPIC caller.c && ld -r caller.o '" CUDEPLOY_CUDART_STATIC "' -o out"}),
     [](const auto& info) { return info.param.name; });
 
