@@ -93,15 +93,15 @@ constexpr BundleRecord::Kind last_of(BundleRecord::Kind) { return BundleRecord::
 
 class Encoder {
  public:
+  /// Writes to memory that is large enough; `to` may be null, to count.
+  explicit Encoder(std::uint8_t* to) : to_(to) {}
+
   template <typename... Values>
   void operator()(const Values&... values) {
     (put(values), ...);
   }
 
-  std::vector<std::uint8_t> bytes() && {
-    bytes_.resize(used_);
-    return std::move(bytes_);
-  }
+  std::size_t used() const { return used_; }
 
  private:
   template <typename T>
@@ -135,12 +135,11 @@ class Encoder {
     }
   }
   void raw(const void* data, std::size_t size) {
-    if (size > bytes_.size() - used_) bytes_.resize(std::max(2 * bytes_.size(), used_ + size));
-    if (size != 0) std::memcpy(bytes_.data() + used_, data, size);
+    if (to_ != nullptr && size != 0) std::memcpy(to_ + used_, data, size);
     used_ += size;
   }
 
-  std::vector<std::uint8_t> bytes_;  // fields are small and many: the room doubles, and no field asks for its own
+  std::uint8_t* to_;
   std::size_t used_ = 0;
 };
 
@@ -216,9 +215,11 @@ class Decoder {
 
 template <typename T>
 std::vector<std::uint8_t> encoded(const T& value) {
-  Encoder encoder;
-  encoder(value);
-  return std::move(encoder).bytes();
+  Encoder count(nullptr);
+  count(value);
+  std::vector<std::uint8_t> bytes(count.used());
+  Encoder{bytes.data()}(value);
+  return bytes;
 }
 
 template <typename T>

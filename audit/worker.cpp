@@ -212,6 +212,7 @@ struct Worker {
   std::optional<Item> item;         // begun, not yet told
   std::uint64_t items = 0;          // begun in this task, those of earlier workers included
   std::uint64_t age = 0;            // begun in this process before the item at hand
+  bool last_task = false;           // none follows: it ends with the one that it has
   bool ran_out_of_memory = false;
   std::string failure;  // what it said before it ended
   Clock::time_point deadline;
@@ -252,7 +253,7 @@ class Pool {
         }
       }
       for (std::size_t i = 0; i < workers_.size() && !waiting_.empty(); ++i)
-        if (!workers_[i].task) give(workers_[i]);
+        if (!workers_[i].task && !workers_[i].last_task) give(workers_[i]);
       if (busy() == 0 && waiting_.empty()) break;
       listen();
       tell_progress();
@@ -320,6 +321,9 @@ class Pool {
     // A worker that cannot be written to is dead; listening will tell.
     send_frame(worker.socket, Frame::task, Json::array({task.path, task.named, next.skip}));
     set_deadline(worker);
+    // Its memory is given back on its own core while what it told is taken here.
+    worker.last_task = waiting_.empty();
+    if (worker.last_task) shutdown(worker.socket, SHUT_WR);
   }
 
   void set_deadline(Worker& worker) { worker.deadline = Clock::now() + allowed(worker); }
@@ -368,7 +372,10 @@ class Pool {
       Header header;
       std::memcpy(&header, worker.received.data() + used, sizeof header);
       if (header.size > longest_frame) return false;
-      if (worker.received.size() - used - sizeof header < header.size) break;
+      if (worker.received.size() - used - sizeof header < header.size) {
+        worker.received.reserve(used + sizeof header + header.size);  // so that it is not moved as it grows
+        break;
+      }
       std::span content(worker.received.data() + used + sizeof header, header.size);
       used += sizeof header + header.size;
       try {
